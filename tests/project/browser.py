@@ -5,6 +5,7 @@ It needs no package: chromedriver answers plain HTTP.
 
 import http.client
 import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -122,6 +123,18 @@ class Browser:
 
     def log_entries(self, kind):
         return self.call("POST", "/se/log", {"type": kind})
+
+    def sent(self):
+        """Return the addresses of all that was loaded since this was asked for last."""
+        entries = self.log_entries("performance")
+        events = [json.loads(entry["message"])["message"] for entry in entries]
+        sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in sent]
+
+    def brightness(self):
+        """Return the brightness of the page's ground, 0 to 765."""
+        ground = self.run("return getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", ground)))
 
     def wait(self, condition):
         """Wait until an expression of JavaScript, or a function, says so; return what it says."""

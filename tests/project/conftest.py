@@ -8,21 +8,19 @@ import runpy
 import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import browser
 import programs
 import pytest
 import torch
 from hypothesis import settings
+from processes import ROOT
 
 from cs_basics.bpe import train_bpe
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.training_run import train_run
 from cs_basics.stories.grammar import write_stories
-
-ROOT = Path(__file__).parents[2]
 
 # A shared machine stands still for longer than Hypothesis's 200 ms now and then.
 settings.register_profile("shared machine", deadline=None)

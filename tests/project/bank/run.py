@@ -20,10 +20,9 @@ import torch
 from submission import load_adapters
 
 from bank.cases import Case
-from bank.patches import write_repository
+from bank.patches import ROOT, write_repository
 from bank.verdict import Result
 
-ROOT = Path(__file__).parents[3]
 EXAMINATION = ROOT / "tests"
 # Seconds of CPU time; ten times as many by the clock, for a child that waits instead.
 CHILD_LIMIT_S = 240

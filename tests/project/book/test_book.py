@@ -6,8 +6,8 @@ import re
 import tomllib
 
 import pytest
-from conftest import ROOT
 from file_names import leading_nowhere
+from processes import ROOT
 
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.generate import generate

@@ -8,8 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
-from processes import python
+from processes import ROOT, python
 
 # The tokenizer and its training hold no tensors.
 WITHOUT_TENSORS = ("test_tokenizer", "test_train_bpe")

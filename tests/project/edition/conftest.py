@@ -5,13 +5,7 @@ import json
 import shutil
 
 import pytest
-from editions import (
-    HERE,
-    ROOT,  # noqa: F401  `from conftest import ROOT` may mean this conftest
-    WRITERS,
-    make_starter,
-    plain_environment,
-)
+from editions import HERE, WRITERS, make_starter, plain_environment
 from processes import python
 
 

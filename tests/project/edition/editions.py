@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+from processes import ROOT
+
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
 make_starter = importlib.import_module("make_starter")
 

@@ -12,6 +12,7 @@ import pytest
 import report
 import torch
 from compare import id_of
+from files import write_files
 from probes.model import forward_if_supported
 from probes.training import takes_float64
 from processes import python
@@ -22,6 +23,7 @@ PROBLEMS = (
     *("linear", "embedding", "silu", "positionwise_feedforward", "softmax"),
     "learning_rate_schedule",
 )
+FOUR = ("linear", "embedding", "silu", "softmax")
 
 # A repository of other names than this one, whose own files are called like the examination's.
 SUBMISSION = {
@@ -79,13 +81,6 @@ def run_linear(d_in, d_out, weights, in_features):
 }
 
 
-def write_files(folder, files):
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content, encoding="utf-8")
-    return folder
-
-
 def run_pytest(*arguments, folder):
     """Run pytest in a process of its own, somewhere else than in this repository."""
     options = ["-c", TESTS.parent / "pyproject.toml", "--rootdir", TESTS.parent]
@@ -93,16 +88,28 @@ def run_pytest(*arguments, folder):
     return python("-m", "pytest", *options, *arguments, cwd=folder, env=environment)
 
 
+def sit(folder, files, *arguments, problems=report.RUBRIC):
+    """Let a repository of these files sit some problems; return how the run ended, and its rows."""
+    root = write_files(folder / "their repository", files)
+    file = folder / "report.json"
+    items = [TESTS / f"test_{name}.py" for name in problems]
+    options = [f"--submission={root}", "--exam-report", file]
+    finished = run_pytest(*items, *options, *arguments, folder=folder)
+    return finished, json.loads(file.read_text(encoding="utf-8"))
+
+
+def by_problem(rows):
+    found = {}
+    for row in rows:
+        found.setdefault(row["problem"], []).append(row)
+    return found
+
+
 def examine(folder, seed, *arguments):
     """Examine the submission; return the terminal's text and the report by item."""
-    root = write_files(folder / "their repository", SUBMISSION)
-    file = folder / "report.json"
-    options = ["--submission", root, "--exam-report", file, "--exam-seed", seed, "-v"]
-    finished = run_pytest(
-        *(TESTS / f"test_{name}.py" for name in PROBLEMS), *options, *arguments, folder=folder
-    )
+    options = ["--exam-seed", seed, "-v"]
+    finished, rows = sit(folder, SUBMISSION, *options, *arguments, problems=PROBLEMS)
     assert finished.returncode == 1, finished.stdout + finished.stderr
-    rows = json.loads(file.read_text(encoding="utf-8"))
     assert list(folder.glob(".*")) == []
     return finished.stdout, rows
 
@@ -231,13 +238,10 @@ def refuse(*given, **named):
 def refused(tmp_path_factory):
     """Examine adapters that refuse everything; return the terminal's lines, rows and page."""
     folder = tmp_path_factory.mktemp("refused")
-    root = write_files(folder / "theirs", {"tests/adapters.py": REFUSES})
-    rows, page = folder / "report.json", folder / "page.html"
+    page = folder / "page.html"
     page.write_text("the page of the run before")  # In one word, so that it is no folder of tests.
-    items = [TESTS / f"test_{name}.py" for name in report.RUBRIC]
-    options = [f"--submission={root}", "--exam-report", rows, f"--exam-page={page}"]
-    lines = run_pytest(*items, *options, folder=folder).stdout.splitlines()
-    return lines, json.loads(rows.read_text(encoding="utf-8")), page
+    done, rows = sit(folder, {"tests/adapters.py": REFUSES}, f"--exam-page={page}")
+    return done.stdout.splitlines(), rows, page
 
 
 def test_every_message_says_what_was_asked(refused):
@@ -427,16 +431,9 @@ def run_linear(inputs):
 @pytest.fixture(scope="module")
 def untidy(tmp_path_factory):
     """Examine the untidy submission; return how the run ended, and its rows by problem."""
-    folder = tmp_path_factory.mktemp("untidy")
-    root = write_files(folder / "theirs", {"tests/adapters.py": UNTIDY})
-    file = folder / "report.json"
-    items = [TESTS / f"test_{name}.py" for name in ("linear", "embedding", "silu", "softmax")]
-    options = [f"--submission={root}", "--exam-report", file]
-    done = run_pytest(*items, *options, folder=folder)
-    rows = {}
-    for row in json.loads(file.read_text(encoding="utf-8")):
-        rows.setdefault(row["problem"], []).append(row)
-    return done, rows
+    files = {"tests/adapters.py": UNTIDY}
+    done, rows = sit(tmp_path_factory.mktemp("untidy"), files, problems=FOUR)
+    return done, by_problem(rows)
 
 
 def test_what_only_a_gpu_has_costs_nothing(untidy):

@@ -4,10 +4,10 @@ import importlib
 import re
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import report
+from processes import ROOT
 
 from cs_basics.run.config import SECTIONS
 from cs_basics.run.model_config import ModelConfig
@@ -16,7 +16,6 @@ from cs_basics.run.rooms import beyond_the_book
 from cs_basics.study.ablation import SUITES
 from cs_basics.study.accounting import forward_flops, parameters, total
 
-ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "instructor")]
 make_starter = importlib.import_module("make_starter")
 HANDOUT = (ROOT / "docs" / "learn.md").read_text(encoding="utf-8")

@@ -1,10 +1,9 @@
 """Weights that the model initialises, not the layer, are found where that is done."""
 
-import json
 import os
 
 import pytest
-from test_examination import TESTS, run_pytest, write_files
+from test_examination import sit
 
 SUBMISSION = {
     "lm.py": """
@@ -99,11 +98,7 @@ def run_transformer_lm(vocab_size, d_model, d_ff, weights, in_indices, **others)
 @pytest.mark.parametrize("where", ["in the constructor", "after it", "nowhere"])
 def test_the_model_may_initialise_its_layers(tmp_path, monkeypatch, where):
     monkeypatch.setitem(os.environ, "INITIALISED", where)
-    root = write_files(tmp_path / "theirs", SUBMISSION)
-    report = tmp_path / "report.json"
-    items = [TESTS, "-k", "starts_from"]
-    run_pytest(*items, f"--submission={root}", "--exam-report", report, folder=tmp_path)
-    rows = json.loads(report.read_text(encoding="utf-8"))
+    _, rows = sit(tmp_path, SUBMISSION, "-k", "starts_from")
     seen = {row["outcome"] for row in rows}
     assert seen == ({"failed"} if where == "nowhere" else {"passed"}), rows
     if where == "nowhere":

@@ -1,13 +1,13 @@
 """The examination where other people run it: their packages, their Python, their repositories."""
 
-import json
 import sys
 import warnings
 
 import programs
 import pytest
+from files import write_files
 from processes import python
-from test_examination import TESTS, run_pytest, write_files
+from test_examination import FOUR, TESTS, by_problem, run_pytest, sit
 
 SILU = "def run_silu(in_features):\n    return in_features * in_features.sigmoid()\n"
 RAISES = "raise RuntimeError('code of the submission')\n"
@@ -60,19 +60,12 @@ NEWER = {
 def rows(tmp_path_factory):
     """Let it sit three problems, beside a package that warns; return its rows by problem."""
     folder = tmp_path_factory.mktemp("newer")
-    root = write_files(folder / "theirs", NEWER)
     # torch imports it where it is installed.
     warns = "import warnings\nwarnings.warn('deprecated', FutureWarning)\nSEEN = True\n"
     write_files(folder, {"pynvml.py": warns})
-    file, found = folder / "rows.json", {}
-    options = [f"--submission={root}", "--exam-report", file]
-    items = [TESTS / f"test_{name}.py" for name in ("linear", "embedding", "silu", "softmax")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
-        run_pytest(*items, *options, folder=folder)
-    for row in json.loads(file.read_text(encoding="utf-8")):
-        found.setdefault(row["problem"], []).append(row)
-    return found
+        return by_problem(sit(folder, NEWER, problems=FOUR)[1])
 
 
 def test_a_package_that_warns_when_it_is_imported_fails_nothing(rows):

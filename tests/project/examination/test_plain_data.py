@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from processes import ROOT
 
 Pair = namedtuple("Pair", "left right")
 

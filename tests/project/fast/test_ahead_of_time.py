@@ -7,8 +7,7 @@ import subprocess
 
 import pytest
 import torch
-from conftest import ROOT
-from processes import python
+from processes import ROOT, python
 
 from cs_basics.fast import accelerate, compile_training
 from cs_basics.fast import training as fast_training

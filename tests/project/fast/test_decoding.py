@@ -4,8 +4,8 @@ import copy
 
 import pytest
 import torch
-from conftest import ROOT
 from models import FORMS, fast_twin, small_model
+from processes import ROOT
 
 from cs_basics.fast import batch_generator, cached, decoding
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product

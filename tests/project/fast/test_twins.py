@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import ROOT
 from models import FORMS, assert_same, batch_of, fast_twin, loss_and_gradients, small_model
-from processes import python
+from processes import ROOT, python
 from torch import nn
 
 from cs_basics import attention, layers, optim, tokenizer

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from files import write_files
 
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.connection import Connection
@@ -217,8 +218,7 @@ ACTIONS = {
 def staged(folder: Path, source: str = ADAPTERS) -> Stage:
     """Set the stage in a folder, with adapters of this source."""
     stage = set_the_stage(folder, TESTS)
-    (stage.submission / "tests").mkdir(parents=True)
-    (stage.submission / "tests" / "adapters.py").write_text(source, encoding="utf-8")
+    write_files(stage.submission, {"tests/adapters.py": source})
     return stage
 
 

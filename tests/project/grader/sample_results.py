@@ -2,12 +2,11 @@
 
 import dataclasses
 import random
-import tomllib
-from pathlib import Path
+
+from report import RUBRIC
 
 from cs_grader.result import Finding, Item, Problem, Result
 
-RUBRIC = tomllib.loads((Path(__file__).parents[2] / "rubric.toml").read_text(encoding="utf-8"))
 MISTAKES = {
     "rmsnorm": ["eps-is-added-outside-of-the-root", "the-mean-is-subtracted-first"],
     "softmax": ["the-largest-value-is-not-subtracted"],

@@ -6,13 +6,10 @@ Tokenizers look a text up whatever the vocabulary is, so that nothing is lost by
 import os
 from pathlib import Path
 
+from files import write_files
+from grade_folders import grade
 from processes import python
-from zoo.animal import ROOT, Animal, Expected, adapters_of, build
-
-from cs_grader.trusted import batch
-from cs_grader.trusted.examination import Terms
-from cs_grader.trusted.submissions import Submission
-from cs_grader.trusted.tiers import choose_tier
+from zoo.animal import adapters_of, reference
 
 SECRET = "the secret of the test of tables"
 LOOKING_UP = """
@@ -122,12 +119,12 @@ del get_adamw_cls
 """
 
 
-def grade_table(folder: Path, *problems: str, secret: str = SECRET):
+def grade_table(folder: Path, *problems: str):
     """Record the answers to the public inputs of some problems, grade the table; its result."""
-    submission = build(Animal(0, "table", lambda _: None, Expected()), folder / "table")
+    submission = write_files(folder / "table", reference())
     file = adapters_of(submission)
-    reference = file.read_text(encoding="utf-8")
-    file.write_text(reference + LOOKING_UP + RECORDING, encoding="utf-8")
+    right = file.read_text(encoding="utf-8")
+    file.write_text(right + LOOKING_UP + RECORDING, encoding="utf-8")
     for problem in problems:
         options = [f"--submission={submission}", f"--problem={problem}", "-q", "-p", "no:xdist"]
         # To record takes more memory than some item allows; what was recorded has to be there.
@@ -136,10 +133,7 @@ def grade_table(folder: Path, *problems: str, secret: str = SECRET):
         known.rename(file.with_name(f"{problem}.pickle"))
     lines = [f"KNOWN |= pickle.loads(FILE.with_name('{p}.pickle').read_bytes())" for p in problems]
     replaying = REPLAYING.replace("KNOWN = pickle.loads(FILE.read_bytes())", "\n".join(lines))
-    file.write_text(reference + LOOKING_UP + replaying, encoding="utf-8")
-    terms = Terms(
-        tests=ROOT / "tests", tier=choose_tier("process"), secret=secret, problems=problems
-    )
-    (graded,) = batch.grade([Submission("table", submission)], lambda _: folder / "out", terms)
+    file.write_text(right + LOOKING_UP + replaying, encoding="utf-8")
+    (graded,) = grade({"table": submission}, folder / "out", problems, SECRET)
     assert graded.result is not None, graded.fault
     return graded.result

@@ -3,14 +3,13 @@
 import os
 
 import pytest
-from zoo.animal import ROOT, Animal, Expected, add_to_adapters, build
+from files import write_files
+from grade_folders import grade
+from zoo.animal import add_to_adapters, reference
 
 from cs_grader.sandbox.ledger import Entry
-from cs_grader.trusted import batch, examiner
+from cs_grader.trusted import examiner
 from cs_grader.trusted.connection import Answer
-from cs_grader.trusted.examination import Terms
-from cs_grader.trusted.submissions import Submission
-from cs_grader.trusted.tiers import choose_tier
 
 ATTENTION = "scaled_dot_product_attention"
 HONEST = """
@@ -41,14 +40,11 @@ def run_softmax(in_features, dim):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="hosts are forked")
 def test_operator_is_paid_for_where_it_is_called(tmp_path):
     """Also where an early problem has it in dead code."""
-    problems = ("softmax", ATTENTION)
-    submissions = []
+    folders = {}
     for really in ("True", "False"):
-        folder = build(Animal(0, "x", lambda _: None, Expected()), tmp_path / really)
-        add_to_adapters(folder, HONEST.replace("REALLY", really))
-        submissions.append(Submission(really, folder))
-    terms = Terms(tests=ROOT / "tests", tier=choose_tier("process"), secret="", problems=problems)
-    graded = batch.grade(submissions, lambda one: tmp_path / "out" / one.name, terms, jobs=2)
+        folders[really] = write_files(tmp_path / really, reference())
+        add_to_adapters(folders[really], HONEST.replace("REALLY", really))
+    graded = grade(folders, tmp_path / "out", ("softmax", ATTENTION))
     called, dead = (one.result for one in graded)
     assert [(one.problem, one.operator) for one in called.policy if one.rule == "forbidden"] == [
         ("softmax", "torch.softmax")

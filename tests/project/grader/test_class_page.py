@@ -1,7 +1,5 @@
 """The class page and a student's page in a real browser, headless."""
 
-import json
-
 import pytest
 from sample_results import NASTY, everyone, item, result
 
@@ -145,12 +143,7 @@ def test_what_a_submission_says_is_never_run(page, results, folder):
 
 def test_nothing_is_loaded_but_the_page(page, folder):
     page.open(folder / "student-3" / "index.html")
-    events = [json.loads(entry["message"])["message"] for entry in page.log_entries("performance")]
-    sent = [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
+    sent = page.sent()
     assert sent
     assert all(url.startswith("file://") and url.endswith("index.html") for url in sent)
 
@@ -175,14 +168,10 @@ def test_a_phone_shows_one_column_and_never_scrolls_sideways(page, folder, place
 
 
 def test_dark_mode_is_dark(page):
-    def brightness():
-        ground = page.run("return getComputedStyle(document.body).backgroundColor")
-        return sum(int(part) for part in ground.strip("rgb()").split(","))
-
     page.prefer(prefers_color_scheme="dark")
-    dark = brightness()
+    dark = page.brightness()
     page.prefer(prefers_color_scheme="light")
-    assert dark < 150 < 600 < brightness()
+    assert dark < 150 < 600 < page.brightness()
     page.prefer()
 
 

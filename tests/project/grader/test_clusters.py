@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from pathlib import Path
 
 import fingerprint
 import numpy as np
@@ -14,7 +13,6 @@ from cs_grader.results.cluster_names import FILE, ClusterName, read_names
 from cs_grader.results.clusters import find_clusters
 from cs_grader.results.write import write_class, write_outputs
 
-ROOT = Path(__file__).parents[3]
 RIGHT = np.linspace(-1, 1, 40).reshape(5, 8)
 LIMIT = 1e-5
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from processes import run
+from files import write_files
+from processes import ROOT, run
+from waiting import until
 
 from cs_grader.result import Result
 from cs_grader.sandbox.processes import descendants
@@ -29,7 +31,6 @@ from cs_grader.trusted.hidden import name_of_secret
 from cs_grader.trusted.submissions import Submission
 from cs_grader.trusted.tiers import TIERS
 
-ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests"
 
 RIGHT = "def silu(x):\n    return x * x.sigmoid()\n"
@@ -46,11 +47,7 @@ ADAPTERS = (
 
 
 def submit(folder, source):
-    (folder / "tests").mkdir(parents=True)
-    (folder / "lm").mkdir()
-    (folder / "tests" / "adapters.py").write_text(ADAPTERS, encoding="utf-8")
-    (folder / "lm" / "functions.py").write_text(source, encoding="utf-8")
-    return folder
+    return write_files(folder, {"tests/adapters.py": ADAPTERS, "lm/functions.py": source})
 
 
 @pytest.fixture(scope="session")
@@ -235,13 +232,6 @@ def test_pages_are_written_again_with_the_names_of_clusters(script, graded, clas
     assert finished.code == 2
     assert finished.err.count("\n") == 1
     assert "clusters.toml: cluster is not a list" in finished.err
-
-
-def until(happens):
-    deadline = time.monotonic() + 60
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_nothing_runs_on_after_a_kill(class_folder, tmp_path):

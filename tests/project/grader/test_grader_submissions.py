@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from files import write_files
 
 from cs_grader.sandbox.workplace import remove
 from cs_grader.trusted import batch, clean_copy, copying
@@ -20,11 +21,7 @@ FILES = {"tests/adapters.py": "import lm\n", "src/lm/__init__.py": "x = 1\n", "n
 
 
 def write(folder, files=FILES):
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        data = content if isinstance(content, bytes) else content.encode()
-        (folder / name).write_bytes(data)
-    return folder
+    return write_files(folder, files)
 
 
 def pack(path, files=FILES):

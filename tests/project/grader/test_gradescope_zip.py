@@ -9,13 +9,12 @@ import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
 
 import pytest
+from processes import ROOT
 
 from cs_grader.trusted import batch
 
-ROOT = Path(__file__).parents[3]
 SECRET = "the secret words of this test"
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")

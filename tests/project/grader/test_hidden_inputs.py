@@ -8,12 +8,10 @@ import re
 import zlib
 
 import pytest
-from zoo.animal import ROOT
+from files import write_files
+from grade_folders import grade
 
-from cs_grader.trusted import batch, hidden
-from cs_grader.trusted.examination import Terms
-from cs_grader.trusted.submissions import Submission
-from cs_grader.trusted.tiers import choose_tier
+from cs_grader.trusted import hidden
 
 SECRET = "a secret of more than 128 bits"
 KEY = hidden.key_for(SECRET, "ann", "0" * 64)
@@ -52,18 +50,13 @@ def run_softmax(in_features, dim):
 @pytest.fixture(scope="module")
 def attempts(tmp_path_factory):
     """The attack, the same once more as another attempt, and handed in by another student."""
-    tests, tier = ROOT / "tests", choose_tier("process")
-    terms = Terms(tests=tests, tier=tier, secret=SECRET, problems=("softmax",))
     graded = []
     for more, names in (("", ("ann", "bob")), ("# another attempt\n", ("ann",))):
         folder = tmp_path_factory.mktemp("attempts")
-        for name in names:
-            (folder / name / "tests").mkdir(parents=True)
-            (folder / name / "tests" / "adapters.py").write_text(ATTACK + more, encoding="utf-8")
-        given = [Submission(name, folder / name) for name in names]
-        out = folder / "out"
-        found = batch.grade(given, lambda one, out=out: out / one.name, terms, jobs=2)
-        graded += [(one.result, out / one.submission.name) for one in found]
+        files = {"tests/adapters.py": ATTACK + more}
+        given = {name: write_files(folder / name, files) for name in names}
+        found = grade(given, folder / "out", ("softmax",), SECRET)
+        graded += [(one.result, folder / "out" / one.submission.name) for one in found]
     return graded
 
 

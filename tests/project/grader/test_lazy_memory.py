@@ -1,7 +1,8 @@
 """A tokenizer that keeps all text is seen to, whatever it says about its file."""
 
 import pytest
-from zoo.animal import ROOT, Animal, Expected, add_to_adapters, build
+from files import write_files
+from zoo.animal import ROOT, add_to_adapters, reference
 
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.connection import Connection
@@ -33,7 +34,7 @@ def get_tokenizer(vocab, merges, special_tokens=None):
 @pytest.mark.parametrize("chunks", ["list(chunks)", "chunks"])
 def test_memory_is_seen_though_the_file_is_hidden(tmp_path, chunks):
     stage = set_the_stage(tmp_path, ROOT / "tests")
-    build(Animal(0, "x", lambda _: None, Expected()), stage.submission)
+    write_files(stage.submission, reference())
     add_to_adapters(stage.submission, TOKENIZER.replace("CHUNKS", chunks))
     special = "<|" + "pad" * 100 + "|>"
     chunk = special * 20 + "the dog\n"

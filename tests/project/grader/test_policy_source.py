@@ -1,11 +1,10 @@
 """The source is read by what names stand for, and a call is charged to one problem."""
 
 import time
-import tomllib
-from pathlib import Path
 
 import pytest
-from processes import python
+from processes import ROOT, python
+from report import RUBRIC
 
 from cs_grader.rules.check import check_apart, check_source
 from cs_grader.rules.copies import copies, originals, runs_of_names
@@ -14,8 +13,6 @@ from cs_grader.rules.names import group_of
 from cs_grader.sandbox.forbidden import KERNELS
 from cs_grader.sandbox.ledger import Entry
 
-ROOT = Path(__file__).parents[3]
-RUBRIC = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
 ADAPTERS = {problem: entry["adapters"] for problem, entry in RUBRIC.items()}
 
 

@@ -5,6 +5,7 @@ import json
 import models
 from token_files import write_token_file
 
+from cs_basics.interop.page_file import write_page
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.optimizer import make_optimizer
@@ -15,6 +16,7 @@ FORMS = models.FORMS | {
     "part of a norm": {"norm": "partial-rmsnorm", "rope_theta": 500.0},
     "no bias": {"norm": "layernorm-no-bias"},
 }
+CONTEXT = 128
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
 
@@ -63,6 +65,12 @@ def visit(browser, url):
     """Open a page and wait for its model."""
     browser.call("POST", "/url", {"url": str(url)})
     browser.run("return glass.opened.then(() => true)")
+
+
+def open_page(browser, run, path, **options):
+    """Write a run's page, open it and wait for its model."""
+    write_page(run, path, **options)
+    visit(browser, path.as_uri())
 
 
 def shown(page, selector):

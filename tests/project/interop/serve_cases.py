@@ -6,10 +6,14 @@ import json
 import socket
 import threading
 
-import uvicorn
+import pytest
 from waiting import until
 
-from cs_basics.interop.serve.app import Server, make_app
+needed = "not installed: pip install -e '.[dev]'"
+uvicorn = pytest.importorskip("uvicorn", reason=needed)
+pytest.importorskip("starlette", reason=needed)
+
+from cs_basics.interop.serve.app import Server, make_app  # noqa: E402
 
 
 class Served:

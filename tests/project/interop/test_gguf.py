@@ -7,7 +7,8 @@ import pytest
 import torch
 from awkward import CLOSED, EOT, train_on_text
 from hypothesis import given
-from test_llama import CONTEXT, MODELS
+from page_cases import CONTEXT
+from test_llama import MODELS
 from test_tokenizer_files import texts
 
 from cs_basics.bpe import SINGLE_BYTES
@@ -27,14 +28,6 @@ def llama_cpp():
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     return Tokenizer(*train_on_text(tmp_path_factory.mktemp("text")), [*CLOSED, "<a b>"])
-
-
-@pytest.fixture
-def make_run(tokenizer, tmp_path):
-    def make(**choices):
-        return page_cases.make_run(tmp_path / "run", tokenizer, context_length=CONTEXT, **choices)
-
-    return make
 
 
 def opened(llama_cpp, path):

@@ -4,9 +4,9 @@ import dataclasses
 import json
 from pathlib import Path
 
-import page_cases
 import pytest
 import torch
+from page_cases import CONTEXT
 from safetensors.torch import load_file, save_file
 
 from cs_basics.fast.decoding import generate
@@ -19,7 +19,6 @@ from cs_basics.run.token_file import tokenizer_checksum
 from cs_basics.run.training_run import train_run
 from cs_basics.tokenizer import Tokenizer
 
-CONTEXT = 128
 MODELS = {
     "plain": {},
     "llama norm, tied": {"norm": "rmsnorm-llama", "tie_embeddings": True},
@@ -42,16 +41,6 @@ def llama():
 @pytest.fixture(scope="module")
 def tokenizer(bpe):
     return Tokenizer(*bpe, [END_OF_TEXT])
-
-
-@pytest.fixture
-def make_run(tokenizer, tmp_path):
-    """Write the folder of a run with random weights and random gains."""
-
-    def make(**choices):
-        return page_cases.make_run(tmp_path / "run", tokenizer, context_length=CONTEXT, **choices)
-
-    return make
 
 
 @pytest.fixture

@@ -5,7 +5,17 @@ import re
 
 import pytest
 from models import SIZES
-from page_cases import FORMS, MARKUP, fill, make_run, shown, visit, write, write_valid_tokens
+from page_cases import (
+    FORMS,
+    MARKUP,
+    fill,
+    make_run,
+    open_page,
+    shown,
+    visit,
+    write,
+    write_valid_tokens,
+)
 
 from cs_basics.generate import Sampling, generate
 from cs_basics.interop.page_book import book_lines
@@ -125,12 +135,7 @@ def test_nothing_is_loaded_and_a_script_that_got_in_would_not_run(chromium, file
         assert any(what in message and "Content Security Policy" in message for message in refused)
     chromium.log_entries("performance")
     visit(chromium, file.as_uri())
-    events = [json.loads(entry["message"]) for entry in chromium.log_entries("performance")]
-    sent = [
-        event["message"]["params"]["request"]["url"]
-        for event in events
-        if event["message"]["method"] == "Network.requestWillBeSent"
-    ]
+    sent = chromium.sent()
     assert sent
     assert all(url.startswith(("file://", "blob:")) for url in sent)
 
@@ -253,8 +258,7 @@ def test_a_phone_never_scrolls_sideways_and_dark_is_dark(page):
     grounds = []
     for scheme in ("light", "dark"):
         page.prefer(prefers_color_scheme=scheme)
-        ground = page.run("return getComputedStyle(document.body).backgroundColor")
-        grounds.append(sum(map(int, re.findall(r"\d+", ground))))
+        grounds.append(page.brightness())
     page.prefer()
     assert grounds[1] < 150 < 600 < grounds[0]
 
@@ -263,9 +267,8 @@ def test_a_phone_never_scrolls_sideways_and_dark_is_dark(page):
 def test_all_views_open_for_other_forms_of_the_model(chromium, run, tmp_path, form):
     tokenizer = run.load_tokenizer(is_fast=False)
     other = make_run(tmp_path / "run", tokenizer, **FORMS[form])
-    write_page(other, tmp_path / "page.html")
     chromium.log_entries("browser")
-    visit(chromium, (tmp_path / "page.html").as_uri())
+    open_page(chromium, other, tmp_path / "page.html")
     look(chromium)
     chromium.click("#tab-operate")
     chromium.wait(lambda: "no validation text" in shown(chromium, "#losses"))

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 from awkward import AWKWARD
-from page_cases import FORMS, ask, make_run, visit
+from page_cases import FORMS, ask, make_run, open_page
 
 from cs_basics.interop.page_data import rounded_to_int8
-from cs_basics.interop.page_file import write_page
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
@@ -25,8 +24,7 @@ def opened(chromium, bpe, tmp_path):
 
     def visit_page(**choices):
         run = make_run(tmp_path / "run", Tokenizer(*bpe, SPECIALS), **choices)
-        write_page(run, tmp_path / "page.html")
-        visit(chromium, (tmp_path / "page.html").as_uri())
+        open_page(chromium, run, tmp_path / "page.html")
         return run
 
     return visit_page

@@ -13,24 +13,18 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
-from conftest import ROOT
 from models import FORMS, small_model
 from page_cases import make_run, save
+from processes import ROOT
+from serve_cases import Served, needed
+from waiting import until
 
 from cs_basics.fast.decoding import Decoder, generate
 from cs_basics.generate import GREEDY, Sampling
+from cs_basics.interop.serve.inside import next_logits, operated, parts
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
 from cs_basics.tokenizer import Tokenizer
-
-needed = "not installed: pip install -e '.[dev]'"
-pytest.importorskip("uvicorn", reason=needed)
-pytest.importorskip("starlette", reason=needed)
-
-from serve_cases import Served  # noqa: E402
-from waiting import until  # noqa: E402
-
-from cs_basics.interop.serve.inside import next_logits, operated, parts  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 TEXT = {"prompt": "Once upon a time", "temperature": 0, "max_tokens": 60}

@@ -10,26 +10,22 @@ from page_cases import (
     FORMS,
     MARKUP,
     ask,
+    fill,
     make_run,
+    open_page,
     save,
     shown,
     visit,
     write,
     write_valid_tokens,
 )
+from serve_cases import Served
+from waiting import until
 
 from cs_basics.interop.page_file import write_page
+from cs_basics.interop.serve.inside import parts
 from cs_basics.run.config import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
-
-needed = "not installed: pip install -e '.[dev]'"
-pytest.importorskip("uvicorn", reason=needed)
-pytest.importorskip("starlette", reason=needed)
-
-from serve_cases import Served  # noqa: E402
-from waiting import until  # noqa: E402
-
-from cs_basics.interop.serve.inside import parts  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +75,7 @@ def test_the_server_answers_what_the_worker_answers(chromium, tokenizer, tmp_pat
         requests += [(name, about) for name in ("logits", "loss", "rivals")]
         drawn = {"sampling": sampling, "seed": 2**31 + 5, "numDrawn": 2, "stopId": 5}
         requests.append(("write", {**about, "maxTokens": 90, **drawn}))
-    write_page(run, tmp_path / "page.html", is_exact=True)
-    visit(chromium, (tmp_path / "page.html").as_uri())
+    open_page(chromium, run, tmp_path / "page.html", is_exact=True)
     here = [ask(chromium, name, **request) for name, request in requests]
     with Served(run) as served:
         visit(chromium, served.url)
@@ -132,8 +127,7 @@ def test_all_views_open_and_nothing_but_the_server_is_asked(page, served):
 
 def test_stopping_frees_the_place(page, served):
     # At temperature 0 this model goes on and on; drawn tokens may end a text before it is stopped.
-    page.run("document.getElementById('maxTokens').value = 5000")
-    page.run("document.getElementById('temperature').value = 0")
+    fill(page, maxTokens="5000", temperature="0")
     page.click("#start")
     until(lambda: any(served.batch.places))
     [text] = filter(None, served.batch.places)
@@ -166,8 +160,7 @@ def test_what_the_server_refuses_is_one_line_in_the_page(chromium, run):
         story = write(chromium, maxTokens="5000", temperature="0")
         assert story
         assert "The server's time limit is reached." in shown(chromium, "#write .status")
-        chromium.run("document.getElementById('top_k').value = 1e12")
-        chromium.run("document.getElementById('temperature').value = 1")
+        fill(chromium, top_k="1e12", temperature="1")
         failed = "return glass.engine.ask('rivals', { text: [5000] }).catch((e) => e.message)"
         assert chromium.run(failed).startswith("token id 5000 is not in [0, ")
     chromium.click("#start")

@@ -2,12 +2,12 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from awkward import EOT, awkward_text
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import ROOT
 
 from cs_basics.bpe import train_bpe
 from cs_basics.interop.tokenizer_files import (
@@ -27,7 +27,6 @@ from cs_basics.run.tokenizer_folder import (
 )
 from cs_basics.tokenizer import Tokenizer
 
-ROOT = Path(__file__).parents[3]
 DATA = ROOT.parent / "shared" / "data"
 # Libraries know different versions of Unicode: no characters that older ones lack.
 assigned_text = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=30)

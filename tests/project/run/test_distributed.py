@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT
-from processes import run
+from processes import ROOT, run
 from waiting import until
 
 from cs_basics.run.config import SECTION_OF

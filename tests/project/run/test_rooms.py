@@ -5,8 +5,7 @@ import os
 import shutil
 
 import pytest
-from conftest import ROOT
-from processes import python
+from processes import ROOT, python
 
 ROOMS = ("variants", "fast", "study", "run/parallel", "interop/serve")
 TRAIN = """

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT
-from processes import python
+from processes import ROOT, python
 
 from cs_basics.functional import cross_entropy
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint

@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
-from processes import python
+from processes import ROOT, python
 from waiting import until
 
 OPTIONS = ["--preset", "debug", "--max-steps", "3", "--seeds", "0"]

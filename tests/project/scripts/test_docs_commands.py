@@ -7,8 +7,7 @@ import shlex
 import sys
 
 import pytest
-from conftest import ROOT
-from processes import run
+from processes import ROOT, run
 
 from cs_basics.run import corpus
 

@@ -5,8 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT
-from processes import python
+from processes import ROOT, python
 
 PRINT = "import cli\ndef main():\n    print('caf\\u00e9')\ncli.run(main)\n"
 LOG = PRINT.replace("    print", "    cli.log_to_stdout()\n    cli.logging.info('step')\n    print")

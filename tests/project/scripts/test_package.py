@@ -7,8 +7,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from files import write_files
+from processes import ROOT
 
-sys.path.append(str(Path(__file__).parents[3] / "scripts"))
+sys.path.append(str(ROOT / "scripts"))
 package = importlib.import_module("package")
 
 CODE = "x = 1\n"
@@ -17,7 +19,6 @@ CODE = "x = 1\n"
 @pytest.fixture
 def root(tmp_path):
     """A repository as it looks after some weeks."""
-    folder = tmp_path / "repository"
     files = {
         "pyproject.toml": "[project]\n",
         "README.md": "mine\n",
@@ -45,11 +46,7 @@ def root(tmp_path):
         "weights.pt": "x",
         "cs_basics.egg-info/PKG-INFO": "",
     }
-    for place, text in files.items():
-        path = folder / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
+    return write_files(tmp_path / "repository", files)
 
 
 def names(out):
@@ -98,9 +95,7 @@ def test_packages_beside_the_adapters_are_in_the_zip(root, tmp_path):
         "tests/toolbox/__init__.py": "from .inner import z\n",
         "tests/toolbox/inner.py": CODE,
     }
-    for place, text in files.items():
-        (root / place).parent.mkdir(exist_ok=True)
-        (root / place).write_text(text)
+    write_files(root, files)
     package.main(tmp_path / "out.zip", root)
     packed = {name for name in names(tmp_path / "out.zip") if name.startswith("tests/")}
     assert packed == files.keys() - {"tests/helpers/unused.py"}

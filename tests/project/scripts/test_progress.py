@@ -4,7 +4,7 @@ import runpy
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT
+from processes import ROOT
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import shutil
 import socket
 
 import pytest
-from conftest import ROOT
+from processes import ROOT
 
 from cs_basics.run.presets import PRESETS
 from cs_basics.run.tokenizer_folder import save_tokenizer

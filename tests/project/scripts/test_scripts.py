@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import python
+from processes import ROOT, python
 
 from cs_basics.fast.attention import FlashAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
@@ -21,7 +21,6 @@ from cs_basics.run.metrics import read_metrics
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.presets import PRESETS
 
-ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted(
     str(path.relative_to(ROOT / "scripts").with_suffix(""))
     for pattern in ("*.py", "instructor/*.py")

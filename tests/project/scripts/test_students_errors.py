@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from conftest import ROOT
+from processes import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 cli = importlib.import_module("cli")

@@ -3,8 +3,7 @@
 import os
 
 import pytest
-from conftest import ROOT
-from processes import python
+from processes import ROOT, python
 
 from cs_basics.fast.text.parallel import MIN_BYTES_PER_WORKER, default_num_workers, map_in_order
 

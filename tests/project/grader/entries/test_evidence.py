@@ -7,11 +7,12 @@ import os
 import random
 import struct
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from files import write_files
+from processes import ROOT
 
 from cs_grader.entries import checks, model
 from cs_grader.entries.checks import judge
@@ -60,7 +61,7 @@ def test_the_page_has_the_best_of_each_class_and_text_first(tmp_path):
 
 
 def test_the_page_in_docs_can_be_added_to(tmp_path):
-    page = (Path(__file__).parents[4] / "docs" / "leaderboard.md").read_text()
+    page = (ROOT / "docs" / "leaderboard.md").read_text()
     (tmp_path / "board.md").write_text(page)
     add(tmp_path / "board.md", verified("new", 0.1))
     assert set(page.splitlines()) < set((tmp_path / "board.md").read_text().splitlines())
@@ -148,10 +149,9 @@ def run_of(folder, vocab_size=300, context_length=32, vocabulary=()):
     """A run folder that holds no more than this."""
     model = {"vocab_size": vocab_size, "context_length": context_length}
     settings = {"model": model, "data": {}, "run": {}}
-    (folder / "run" / "tokenizer").mkdir(parents=True)
-    (folder / "run" / "config.json").write_text(json.dumps({"settings": settings}))
     vocabulary = {token: token_id for token_id, token in enumerate(vocabulary)}
-    (folder / "run" / "tokenizer" / "vocab.json").write_text(json.dumps(vocabulary))
+    files = {"config.json": {"settings": settings}, "tokenizer/vocab.json": vocabulary}
+    write_files(folder / "run", {name: json.dumps(value) for name, value in files.items()})
     return RunFiles(folder)
 
 

@@ -8,11 +8,13 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from files import write_files
+from processes import ROOT
+
 from cs_basics.stories.grammar import write_stories
 from cs_grader.entries.case import Case, Terms, Texts
 from cs_grader.entries.entry import read_entry
 
-ROOT = Path(__file__).parents[4]
 COMMAND = (
     "debug --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --num-layers 1"
     " --batch-size 16 --max-steps 60 --eval-every 30 --num-samples 0 --dtype float32"
@@ -149,5 +151,4 @@ def copied(entry, name):
 
 def write(path, text):
     """Write a file and the folders above it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_files(path.parent, {path.name: text})

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[4]
+from files import write_files
+from processes import ROOT
+
 PACKAGE = "student_lm"
 PROBLEMS = ("silu", "softmax")
 # Needed by no adapter.
@@ -124,11 +126,7 @@ def build(which: Animal, folder: Path) -> Path:
     """Make an animal in a new folder; return what is handed in, a folder or a zip."""
     if folder.exists():
         shutil.rmtree(folder)
-    for name, text in reference().items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return which.change(folder) or folder
+    return which.change(write_files(folder, reference())) or folder
 
 
 def load() -> list[Animal]:
