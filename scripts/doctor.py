@@ -22,17 +22,17 @@ def main(
     submission: Path | None = None,
     run_dir: Path | None = None,
 ) -> None:
-    """Find what keeps a training run from working, within a minute or two; exit code 1 if ill.
+    """Find what keeps training from working, in a minute or two; exit code 1 if there is a fault.
 
     Args:
-        preset: The preset of which a few updates are made, on the embedded corpus.
-        submission: A folder with a cs_basics, whose modules are taken in place of the book's.
-        run_dir: A run, whose logged losses are examined instead.
+        preset: The preset whose model and settings make six updates, always on the embedded corpus.
+        submission: A folder that has a folder cs_basics: its modules replace those of this one.
+        run_dir: A run: its logged losses and samples are examined, and nothing is trained.
     """
     if submission is not None:
         package = submission / "cs_basics"
         if not package.is_dir():
-            raise ValueError(f"--submission {submission} has no folder cs_basics")
+            raise ValueError(f"--submission {submission}: name the folder that holds cs_basics")
         # What lies beside the book's files is ours: it was imported above.
         cs_basics.__path__.insert(0, str(package))
     from cs_basics.run.folder import RunFolder

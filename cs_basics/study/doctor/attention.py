@@ -102,7 +102,7 @@ def scale(s: Subject) -> Findings:
                 "no-gradient",
                 "queries or keys of attention have no gradient, though its values do",
                 "a gradient for each: without one a parameter is never trained",
-                "print(q.requires_grad, k.requires_grad, v.requires_grad) before the scores",
+                "print(q.requires_grad, k.requires_grad, v.requires_grad): where is the .detach()?",
             )
             return
         size, c = one.q.shape[one.axes[0]], one.scale
@@ -114,21 +114,21 @@ def scale(s: Subject) -> Findings:
         q, k = (x.float().square().mean().sqrt().item() for x in (one.q, one.k))
         ratio = q / (k or 1e30)
         if c * size < 0.5:
-            seen = "scores, and with them differences between places, vanish"
+            seen = "the scores are so small that all positions weigh the same"
         elif width > size and abs(c * width**0.5 - 1) < 0.02:
-            seen = f"that is the root of the width, {width}"
+            seen = f"that is 1 / sqrt({width}), of all heads together"
         elif not ratio > 0 or any((x.std() < 0.02 * x.mean()).item() for x in lengths):
             continue
         elif abs(c / right - 1) < 0.05 and 0.75 < ratio / right < 1.33 and size >= 8:
-            seen = "and the queries were scaled before"
+            seen = "but the queries were scaled already"
         elif c * ratio > (0.6 if c * q * k * size**0.5 > 1 or _is_raw(s, one) else 1.4):
-            seen = "scores are too large, so that a query sees one place only"
+            seen = "the scores are so large that a query sees one position only"
         else:
             continue
         yield Finding(
             "architecture",
-            f"attention multiplies q k' by {c:.3g} at a head size of {size}: {seen}",
-            f"1 / sqrt({size}) = {right:.3g}, which gives scores the variance 1",
+            f"attention multiplies q @ k.mT by {c:.3g}, with heads of size {size}: {seen}",
+            f"1 / sqrt({size}) = {right:.3g}, which keeps the scores' variance near 1",
             "scores = q @ k.mT / math.sqrt(q.shape[-1])",
         )
         return
@@ -149,7 +149,7 @@ def collapsed(s: Subject) -> Findings:
     if shares and min(shares) > 0.9:
         yield Finding(
             "attention-collapsed",
-            f"{min(shares):.0%} of the queries, in every layer, look at one place only",
-            "weights that spread over the past: what is all on one place gets no gradient",
-            "print one attention matrix: is it the mask? else a lower rate, or QK-norm",
+            f"at least {min(shares):.0%} of the queries in every layer see one position only",
+            "weights spread over the past: a softmax that is all on one position has no gradient",
+            "print a head's attention weights: is it the mask? Else a lower rate, or QK-norm",
         )

@@ -16,7 +16,7 @@ LEAST_SHARE = 0.04
 MOST_REPEATED = 0.4
 Points = Sequence[tuple[int, float]]
 """Steps and losses."""
-RETRY = "python scripts/train.py PRESET --lr ..."
+RETRY = "a lower learning rate (scripts/train.py PRESET --lr ...), or more warm-up"
 
 
 def overfitting(train: Points, valid: Points) -> Findings:
@@ -40,8 +40,8 @@ def overfitting(train: Points, valid: Points) -> Findings:
             "overfitting",
             f"the validation loss was lowest at step {best}, {lowest:.3f}, and is {last:.3f}; the "
             f"training loss is {end:.3f}",
-            "both fall together: the model learns the training text by heart",
-            "generate with --checkpoint best; then fewer updates, more text, dropout or decay",
+            "both fall together; if only the training loss falls, its text is learnt by heart",
+            "take the checkpoint of that step; then fewer updates, more text, dropout or decay",
         )
 
 
@@ -98,8 +98,8 @@ def looped(samples: Sequence[tuple[int, str]]) -> Findings:
         yield Finding(
             "generation",
             f"{share:.0%} of the four-word runs in the sample of step {step} are repeats",
-            f"less than {MOST_REPEATED:.0%}: a text goes on",
-            "python scripts/generate.py RUN --temperature 1  # the likeliest word alone goes round",
+            f"less than {MOST_REPEATED:.0%}, as in a text that goes on",
+            "python scripts/generate.py RUN --temperature 1  # always the likeliest word: a loop",
         )
 
 

@@ -101,7 +101,7 @@ class Doctor:
         **options: Any,  # noqa: ANN401
     ) -> None:
         self.watch = Watch(model, loss_of, optimizer, batches=batches, **options)
-        self.watch.could_not.append("all: the loop has computed no loss")
+        self.watch.could_not.append("anything: doctor.loss_of was never called in training")
         self.batches = Batches(batches, self.watch)
         self.validations = list[tuple[int, float]]()
         optimizer.register_step_post_hook(self._after_step)
@@ -156,7 +156,7 @@ class Doctor:
 
 def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:
     """Return the report: a line if all is well, else the first cause in full, and the others."""
-    lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: healthy"]
-    lines += ["Mend this first: it may explain what else was seen:"][: len(found) - 1]
+    lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: no fault found"]
+    lines += ["Fix this first; it may explain what else was seen:"][: len(found) - 1]
     lines += [f"- {f.cause}: {f.seen}" + f" ({f.place})" * bool(f.place) for f in found[1:]]
-    return "\n".join([*lines, *(f"(a check could not be made: {reason})" for reason in could_not)])
+    return "\n".join([*lines, *(f"(could not check {reason})" for reason in could_not)])

@@ -73,7 +73,7 @@ def targets(s: Subject) -> Findings:
     best = max(matches, key=matches.__getitem__)
     ends = reading.targets[:, -1] == inputs[:, 0]
     if len(ends) > 3 and (ends & used[:, -1]).all() and (inputs != inputs[:, :1]).any():
-        seen = "the last target of each row is the row's first token"
+        seen = "the last target of each row is its first token, as after torch.roll"
     elif matches[1] > 0.5:
         return
     elif matches[best] < 0.5:
@@ -84,7 +84,7 @@ def targets(s: Subject) -> Findings:
         "targets-shifted",
         seen,
         "each position predicts the next token: targets[:, :-1] == inputs[:, 1:]",
-        "print(inputs[0, :9], targets[0, :9]), and what is given to cross_entropy",
+        "print(inputs[0, :9], targets[0, :9]); then the same where cross_entropy is called",
         s.loss_of,
     )
 
@@ -107,7 +107,7 @@ def mean(s: Subject) -> Findings:
     if total > 1.5 or total < 0.67:
         if parts > 1 and abs(total * parts - 1) < 0.1:
             return  # Divided for accumulation already.
-        seen = f"the loss is not the mean over positions, but that times {total:.3g}"
+        seen = f"the loss is {total:.3g} times the mean over positions"
         seen += ": a sum" if abs(total / used.sum() - 1) < 0.1 else ""
     elif unused.float().mean() > 0.02 and not is_padding:
         seen = f"{unused.sum()} of {weights.numel()} targets are left out of the loss"
@@ -121,8 +121,8 @@ def mean(s: Subject) -> Findings:
     yield Finding(
         "loss-not-mean",
         seen,
-        "a mean over all positions that have a target, each counting the same",
-        "cross_entropy(logits, targets, ignore_index=PAD), with the mean as reduction",
+        "the mean over all positions that have a target, each counting the same",
+        "F.cross_entropy(logits.flatten(0, 1), targets.flatten())  # ignore_index=PAD if padded",
         s.loss_of,
     )
 
@@ -138,18 +138,17 @@ def precision(s: Subject) -> Findings:
             worst, at = error, spread
     large, plain = read(s, shift=LARGE), read(s)
     if not worst <= MOST_ERROR:
-        seen = f"the loss of logits of size {at:.0f} is wrong by {worst:.2%}"
+        seen = f"for random logits of standard deviation {at:.0f} the loss is off by {worst:.2%}"
     elif plain and (large is None or not abs(large.loss / plain.loss - 1) < 1e-2):
         found = "not finite" if large is None else f"{large.loss:.3g}, not {plain.loss:.3g}"
-        seen = f"{LARGE:.0f} added to all logits makes the loss {found}"
+        seen = f"adding {LARGE:.0f} to all logits may not change the loss, but makes it {found}"
     else:
         return
     yield Finding(
         "loss-precision",
         seen,
-        "the loss of the same logits in float64, up to 1e-6: softmax and logarithm together, "
-        "in float32, after the maximum is taken off",
-        "logits = logits.float()  # and log_softmax in place of log(softmax + eps) or clamp",
+        "what float64 gives, to about 1e-6: a log_softmax that subtracts the maximum, in float32",
+        "logits = logits.float() before the loss; no log(softmax(x)), no eps, no clamp",
         s.loss_of,
     )
 

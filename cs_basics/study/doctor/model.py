@@ -35,10 +35,10 @@ def sees(s: Subject) -> Findings:
                     "future-leak",
                     f"changing the token at position {at} changes the logits of position {seen} "
                     f"by {early.max():.2g}",
-                    "no change before the token: a position that sees the tokens it has to "
-                    "predict learns to copy them",
-                    f"y = model(ids)[:, {seen}]; ids[:, {at}] += 1; print((model(ids)[:, {seen}] "
-                    "- y).abs().max())",
+                    "no change at earlier positions: one that sees the token it has to predict "
+                    "learns to copy it. Is the causal mask right?",
+                    f"model.eval(); y = model(ids)[:, {seen}]; ids[:, {at}:] = 0; "
+                    f"print((model(ids)[:, {seen}] - y).abs().max())  # ids of a batch; 0 if right",
                     probe.first_to_see(at),
                 )
                 return
@@ -49,16 +49,16 @@ def sees(s: Subject) -> Findings:
         if reach < expected:
             yield Finding(
                 "context-unused",
-                f"changing a token changes the logits of only {reach} later positions",
-                f"at least {expected}: a position cannot use what it does not see",
-                "print one attention matrix: is it the identity, or does a mask hide the past?",
+                f"a changed token reaches the logits of {reach} later positions",
+                f"at least {expected}: a position can only use what it sees",
+                "print a head's attention weights: is the past masked? is axis 0 the batch?",
             )
         elif expected > 0 and probe.moved(exchanged)[2:].max() <= probe.tolerance:
             yield Finding(
                 "no-positions",
                 "swapping two earlier tokens leaves all later logits as they were",
                 "a change: 'dog bites man' is not 'man bites dog'",
-                "print the model's position indices: are they used, and 0, 1, 2, ...?",
+                "print the position indices in forward: are they 0, 1, 2, ..., and used?",
             )
 
 
@@ -134,7 +134,7 @@ def position_table(s: Subject) -> Findings:
                     f"row {time - 1} of {name} {tuple(table.shape)} is not used: no logit "
                     "depends on it",
                     f"each of the {time} positions of a batch uses a row of its own",
-                    f"print the indices that the model reads {name} with: 0, 1, ..., {time - 1}?",
+                    f"print the indices into {name} in forward: are they 0, 1, ..., {time - 1}?",
                 )
                 return
 
@@ -166,11 +166,11 @@ def residual(s: Subject) -> Findings:
             if abs(identity) < LEAST_IDENTITY:
                 yield Finding(
                     "architecture",
-                    f"the derivative of a {type(block.module).__name__} has the mean diagonal "
-                    f"{identity:.2f}",
+                    f"a {type(block.module).__name__} does not pass its input on: the mean "
+                    f"diagonal of its derivative is {identity:.2f}",
                     "about 1: a residual connection x + f(x) keeps its input, so that gradients "
                     "reach the first block",
-                    "add the input to what attention and feed-forward return, then train again",
+                    "x = x + attention(norm(x)), then x = x + feed_forward(norm(x))",
                     block.module,
                 )
                 return
@@ -203,8 +203,8 @@ def start_loss(s: Subject) -> Findings:
         if 0.2 < equal - 1 / s.vocab < 0.9:
             yield Finding(
                 "architecture",
-                f"{equal:.0%} of the logits are the lowest at their position, {logits.min():.3g}",
-                "one logit at each position: those cut off, as by a ReLU, get no gradient",
+                f"{equal:.0%} of the logits equal the lowest at their position, {logits.min():.3g}",
+                "one logit at each position: what a ReLU or a clamp cuts off gets no gradient",
                 "logits = head(norm(x))  # with no activation after it",
             )
         loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
@@ -216,20 +216,20 @@ def start_loss(s: Subject) -> Findings:
                 f"{logits.std():.2f}",
                 f"near ln({s.vocab}) = {size:.2f}: a model that knows nothing gives all "
                 "tokens the same probability",
-                "print the standard deviation of each parameter, the head's first: 0.02 is usual",
+                "print({n: p.std().item() for n, p in model.named_parameters()})  # usual: 0.02",
             )
 
 
 def not_finite(s: Subject, what: str) -> Finding:
     """Name the first module whose output is not finite though its input is."""
-    name, module = "the loss or its gradient, not the model", s.bare
+    name, module = "the loss or its gradient (the model's outputs are finite)", s.bare
     for call in reversed(s.calls(s.inputs)):
         if not call.output.isfinite().all():
             name, module = call.name or type(s.bare).__name__, call.module
     return Finding(
         "not-finite",
-        f"{what} hold NaN or infinity, first in the output of {name}",
-        "finite numbers",
-        "torch.autograd.set_detect_anomaly(True)",
+        f"NaN or infinity in {what}, first in the output of {name}",
+        "finite numbers: no division by 0, log(0), or row that is masked entirely",
+        "torch.autograd.set_detect_anomaly(True) before the loop names what makes the first NaN",
         module,
     )

@@ -34,7 +34,7 @@ def equal(s: Watch) -> Findings:
     sums = [json.loads(_store().get(key)) for key in keys]
     data, totals = zip(*(zip(*some, strict=True) for some in sums), strict=True)
     if len(set(data)) < len(keys):
-        seen = f"of {len(keys)} processes {len(set(data))} have different batches"
+        seen = f"processes: {len(keys)}; different sequences of batches: {len(set(data))}"
     elif any(max(t) - min(t) > 1e-6 * max(t) for t in zip(*totals, strict=True)):
         one, other = (f"{total[-1]:.6g}" for total in totals[:2])
         seen = f"the weights differ between processes: sums of |w| are {one} and {other}"

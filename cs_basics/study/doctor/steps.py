@@ -25,9 +25,9 @@ def silent(s: Watch, *, is_zero: bool = False) -> Findings:
     without = [name for name in others if id(trained[name]) not in s.reached]
     quiet = [n for n in others if n not in without and trained[n].dim() > 1]
     if not is_zero and without and len(without) < len(trained):
-        yield no_gradient(without, "have no gradient in any batch: grad is None")
+        yield no_gradient(without, "parameters whose .grad is None at every step")
     elif is_zero and quiet and loud and sum(u.is_fitted for u in s.updates) >= FEW:
-        yield no_gradient(quiet, "have a gradient of zeros in every batch")
+        yield no_gradient(quiet, "parameters whose gradient is all 0 at every step")
 
 
 def zeros(s: Watch) -> Findings:
@@ -39,16 +39,16 @@ def zeros(s: Watch) -> Findings:
 def stepping(s: Watch) -> Findings:
     """See that steps are made, one an update, and that they change the weights."""
     updates, cause = s.updates, "no-step"
-    try_it = "is optimizer.step() called, and zero_grad() before backward(), not after it?"
+    try_it = "check the order: zero_grad(), backward(), clip, step()"
     changed = [u for u in updates if u.is_compared and any(u.rates or [1.0])]
     if s.num_calls >= 8 * s.accumulate and not updates:
-        seen = f"{s.num_calls} losses, and optimizer.step() never had a gradient to use"
+        seen = f"{s.num_calls} losses, and no optimizer.step() after a backward()"
     elif changed and all(u.norm == 0 for u in updates):
         seen = "every gradient is 0 or None when the optimizer steps"
     elif changed and all(u.moved == 0 for u in changed):
-        seen = f"{len(changed)} steps that were compared changed no weight"
+        seen = f"no weight changed in any of {len(changed)} steps that were compared"
     elif updates and s.num_empty_steps > len(updates) // 2:
-        seen = f"{s.num_empty_steps} steps without a new gradient beside {len(updates)} with one"
+        seen = f"{len(updates)} steps with a new gradient, and {s.num_empty_steps} without one"
         cause, try_it = "in-optimizer-twice", "count the calls of optimizer.step() in the loop"
     else:
         return
@@ -69,10 +69,10 @@ def gradients(s: Watch) -> Findings:
     if len(kept) >= min(FEW, max(1, len(fits) - 1)) and len(fits) > 1:
         yield Finding(
             "not-zeroed",
-            f"the gradient at a step is its batch's plus {kept[-1].left / kept[-1].right:.2g} "
-            "times the one left over from the step before",
-            "that of its batch alone",
-            "optimizer.zero_grad() before each backward of an update",
+            "the gradient at a step is that of its batch, plus "
+            f"{kept[-1].left / kept[-1].right:.2g} times that of the step before",
+            "the gradient of its batch alone",
+            "optimizer.zero_grad() once an update, before its first backward()",
             s.place,
         )
     elif s.updates:
@@ -88,20 +88,20 @@ def _accumulation(s: Watch, fits: list[Update]) -> Findings:
     most = max(parts, meant)
     is_twice = abs(total * most - 1) < 0.05 or (abs(ratio * most - 1) < 0.05 and not s.clip)
     if fits and all(u.is_last for u in fits):
-        seen = f"the gradient is that of the last of {parts:g} micro-batches"
+        seen = f"only the last of {parts:g} micro-batches is in the gradient"
     elif meant > 1 and parts != meant and len(s.updates) > 1:
         seen = f"{parts:g} micro-batches an update, not {meant}"
     elif parts > 1 and abs(total / parts - 1) < 0.05 and ratio > 1.2:
         seen = f"gradients of {parts:g} micro-batches are added: {ratio:.2g} times their mean"
     elif most > 1 and is_twice:
-        seen = f"each loss is divided by {most:g} two times, so by {most * most:g}"
+        seen = f"each loss is divided by {most:g} twice, so by {most * most:g}"
     else:
         return
     yield Finding(
         "accumulation",
         seen,
         "the mean over the micro-batches: each loss divided by their number, once",
-        "keep one division, (loss / num_micro_batches).backward(), and no other",
+        "zero_grad() once an update; (loss / num_micro_batches).backward(), no other division",
         s.place,
     )
 
@@ -113,20 +113,26 @@ def _clipping(s: Watch, fits: list[Update]) -> Findings:
     for u in fits:
         is_small = u.norm < 0.8 * min(clip, u.right_norm) and s.clip
         if u.num_largest >= 8 and u.cosine < 0.999:
-            odd.append(f"{u.num_largest} entries of the gradient have one size, {u.largest:.3g}")
+            odd.append(
+                f"{u.num_largest} entries of the gradient are cut to one size, {u.largest:.3g}"
+            )
         elif u.cosine < 0.9 and u.error > 0.2 and u.left < 0.3 * abs(u.right):
-            odd.append(f"the gradient has the cosine {u.cosine:.2f} with that of the loss")
+            odd.append(
+                f"the gradient at the step is not the loss's: their cosine is {u.cosine:.2f}"
+            )
         elif is_small and abs(u.upstream * u.parts - 1) > 0.05:
-            odd.append(f"a gradient of norm {u.norm:.3g}; that of the loss has {u.right_norm:.3g}")
+            odd.append(
+                f"a gradient of norm {u.norm:.3g} at the step, {u.right_norm:.3g} from the loss"
+            )
     if large:
-        odd = [f"a gradient of norm {large[0]:.3g} at the step"]
+        odd = [f"the gradient still has the norm {large[0]:.3g} at the step"]
     elif len(odd) < min(FEW, max(1, len(fits))):
         return
     yield Finding(
         "clipping",
         odd[-1],
-        "the gradient of the loss" + f", at most {clip:g} long" * (clip < math.inf),
-        "clip between backward and step, by the joint norm of this model's gradients",
+        "the gradient of the loss" + f", scaled to a norm of at most {clip:g}" * (clip < math.inf),
+        "clip_grad_norm_(model.parameters(), MAX_NORM) after the last backward(), before step()",
         s.place,
     )
 
@@ -142,9 +148,9 @@ def schedule(s: Watch) -> Findings:
             yield Finding(
                 "schedule",
                 f"update {at + 1} had lr={rates[at]:.3g}",
-                f"lr={rate_at(at + 1):.3g} by the schedule of the program, which counts updates",
+                f"lr={rate_at(at + 1):.3g}, which the schedule gives for that update",
                 "print(optimizer.param_groups[0]['lr']) at each update; step the scheduler once an "
-                "update, and resume it at its step",
+                "update, and restore its step on resuming",
                 updates[at].place,
             )
             return
@@ -172,8 +178,8 @@ def mode(s: Watch) -> Findings:
         yield Finding(
             "train-eval-mode",
             f"update {at + 1} was made in evaluation mode",
-            "training mode in every update: evaluation switches dropout off",
-            "model.train() after each evaluation",
+            "training mode in every update: evaluation mode switches dropout off",
+            "model.train() before the first update and after each evaluation",
             s.updates[at].place,
         )
     elif s.is_random:
@@ -181,7 +187,7 @@ def mode(s: Watch) -> Findings:
             "train-eval-mode",
             "after model.eval(), two calls with the same ids give different logits",
             "equal logits: model.eval() switches dropout off",
-            "F.dropout(x, p, training=self.training), or nn.Dropout",
+            "F.dropout(x, p, training=self.training), nothing else random in forward",
         )
 
 
@@ -197,19 +203,19 @@ def optimizer(s: Watch) -> Findings:
         if group.get("maximize"):
             seen = "maximize=True"
         elif betas and betas[0] ** 2 >= betas[1]:
-            seen = f"betas={tuple(betas)}: beta1 is too large beside beta2"
+            seen = f"betas={tuple(betas)}: beta1 is too large for this beta2"
         elif memory >= 0.995:
             seen = f"momentum of {memory} remembers more than 200 updates"
         elif betas and eps and typical and eps > typical and eps >= 1e-4:
-            seen = f"eps={eps:g}, while a gradient is {typical:.2g}"
+            seen = f"eps={eps:g}, more than a typical entry of the gradient, {typical:.2g}"
     if first and first.uphill > 0.02 and first.shrunk < 0.5:
-        seen = f"the first step has the cosine {first.uphill:.2f} with the gradient"
+        seen = f"the first step goes uphill: its cosine with the gradient is {first.uphill:.2f}"
     if seen:
         yield Finding(
             "optimizer-setup",
             seen,
-            "steps against the gradient; usual are momentum=0.9, betas=(0.9, 0.95), eps=1e-8",
-            "AdamW(model.parameters(), lr=1e-3) in its place: does it learn?",
+            "steps against the gradient; usual: momentum=0.9, betas=(0.9, 0.95), eps=1e-8",
+            "torch.optim.AdamW instead: if that learns, check signs and settings of your optimizer",
             s.place,
         )
 
@@ -222,9 +228,9 @@ def changes(s: Watch) -> Findings:
     if half and len(lost) >= FEW:
         yield Finding(
             "precision",
-            f"{1 - lost[-1]:.0%} of the weights, {half[0].dtype}, do not change at a step",
-            "few: bfloat16 keeps 8 bits, so that a change below 1/256 of a weight is lost",
-            "keep the weights in float32, and autocast",
+            f"{1 - lost[-1]:.0%} of the {half[0].dtype} weights do not change at a step",
+            "few: bfloat16 has 8 bits, so a change below 1/256 of a weight is rounded away",
+            "keep the weights in float32, and compute in bfloat16 by torch.autocast",
             s.place,
         )
     again = median([u.again for u in watched] or [0.0])
@@ -239,8 +245,8 @@ def changes(s: Watch) -> Findings:
     elif again > 0.05:
         yield Finding(
             "in-optimizer-twice",
-            f"after a step the weights move on in its direction, by {again:.0%} of it",
-            "each weight makes one step an update",
+            f"between two steps the weights move on, by {again:.0%} of the last step",
+            "one step of each weight an update",
             "look for a second optimizer that holds some of these parameters",
             s.place,
         )
@@ -259,7 +265,7 @@ def changes(s: Watch) -> Findings:
     yield Finding(
         "decay",
         seen,
-        "a small share: decay is to balance learning, not to undo it",
-        "weight_decay=0.1, or 0 to see the difference",
+        "a small share: decay should balance learning, not undo it",
+        "weight_decay=0.1, or 0 to compare; AdamW decays by lr * weight_decay * p a step",
         s.place,
     )

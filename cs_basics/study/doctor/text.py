@@ -30,7 +30,7 @@ def readable(s: Subject) -> Findings:
                 "token-dtype" if is_swapped else "tokenizer",
                 f"the model cannot read ids from {s.inputs.min()} to {s.inputs.max()}: {error}",
                 "a row of the embedding for each token of the tokenizer that made the ids",
-                "print(len(tokenizer), model.embedding.weight.shape, tokens.min(), tokens.max())",
+                "print(tokens.min(), tokens.max()); was the model made for this tokenizer?",
                 s.batches,
             )
             return
@@ -50,14 +50,14 @@ def vocabulary(s: Watch) -> Findings:
     tokens, seen = np.asarray(s.tokens[:1_000_000]), None
     even, odd = (len(np.unique(tokens[i:20_000:2])) for i in (0, 1))
     if tokens.min() < 0 or tokens.max() >= s.vocab:
-        seen = f"ids from {tokens.min()} to {tokens.max()}, of a model with {s.vocab}"
+        seen = f"ids from {tokens.min()} to {tokens.max()}, for a model of {s.vocab} tokens"
     elif max(even, odd) > max(8, 4 * min(even, odd)):
-        seen = f"even and odd places hold {even} and {odd} different ids"
+        seen = f"{even} different ids at even places, {odd} at odd ones: is each id read as two?"
     if seen:
         yield Finding(
             "token-dtype",
             seen,
-            f"ids from 0 to {s.vocab - 1}, of the same kind at every place",
+            f"ids from 0 to {s.vocab - 1}, about as many different ones at odd places as at even",
             "np.memmap(path, dtype=...) with the dtype that the file was written with",
             s.batches,
         )
@@ -74,7 +74,7 @@ def vocabulary(s: Watch) -> Findings:
             "tokenizer",
             f"the tokens decode to {found[:40]!r}",
             f"the text that they were made of, {s.text[:40]!r}",
-            "print(decode(tokens[:50])): the tokenizer of the run has to be that of its tokens",
+            "print(decode(tokens[:50])): did this tokenizer make the tokens?",
             s.decode,
         )
 
@@ -125,9 +125,9 @@ def rows(s: Watch) -> Findings:  # noqa: C901
         if lost and places.is_whole:
             yield Finding(
                 "batches-wrong",
-                f"{len(lost)} of {len(found)} rows are nowhere in the training text, such as "
-                f"{lost[0][:8].tolist()}",
-                "each row is a window of the text",
+                f"{len(lost)} of {len(found)} rows of ids are nowhere in the training text; one "
+                f"begins {lost[0][:8].tolist()}",
+                "rows of consecutive tokens of the text",
                 "print(decode(inputs[0])): does it read like the text?",
                 place,
             )
@@ -143,23 +143,23 @@ def rows(s: Watch) -> Findings:  # noqa: C901
     if has_many and len(equal) > len(s.rows) / 2:
         yield Finding(
             "batches-wrong",
-            f"a batch of {len(equal[0])} rows has {len(np.unique(equal[0], axis=0))} different",
-            "different rows: equal ones teach nothing more",
+            f"{len(np.unique(equal[0], axis=0))} of {len(equal[0])} rows in a batch are different",
+            "all rows different: equal ones teach nothing more",
             "print(inputs[:, :6])",
             place,
         )
     distinct, total = len(set(s.hashes)), len(s.hashes)
     if seen is None and is_varied:
         if total > 4 and distinct < 0.5 * min(total, epoch):
-            seen = f"{total} batches of which {distinct} differ"
+            seen = f"{total} batches, only {distinct} of them different"
         elif len(windows) > 30 * num_different:
-            seen = f"{len(windows)} rows of which {num_different} differ"
+            seen = f"{len(windows)} rows, only {num_different} of them different"
     if seen:
         yield Finding(
             "batches-repeat",
             seen,
             f"{usual}: what is read again and again is learnt by heart",
-            "print(inputs[0, :6]) of ten batches; draw new places for each",
+            "print(inputs[0, :6]) for ten batches; seed the generator once, not for each batch",
             place,
         )
 

@@ -82,9 +82,9 @@ def rates(s: Watch) -> Findings:
         if math.isfinite(end) and is_stuck:
             yield Finding(
                 "optimizer-setup",
-                f"one batch does not fall from {begin:.3g} at any rate of this optimizer",
-                "a fall by any optimizer that steps against the gradient",
-                "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)",
+                f"the loss of one batch does not fall from {begin:.3g} at any learning rate",
+                "a fall, by any optimizer that steps against the gradient",
+                "torch.optim.AdamW instead: if that learns, check your optimizer's signs and rates",
                 s.place,
             )
         return
@@ -96,7 +96,7 @@ def rates(s: Watch) -> Findings:
         f"{STEPS} updates on one batch take its loss from {begin:.3g} to {end:.3g} at "
         f"lr={max(highest):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
         f"{last:.3g}",
-        f"well below {entropy:.3g}, what the frequencies of tokens alone give",
+        f"an end well below {entropy:.3g}, which the frequencies of tokens alone give",
         f"lr={max(highest) * scale:.2g}",
         s.place,
     )
@@ -135,7 +135,7 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
         elif not all(p.grad is not None and (p.grad == 1).all() for p in tensors):
             seen = "evaluate() changes the gradients"
         elif torch.equal(*ends):
-            seen = "evaluate() seeds the global generator, so that training draws the same again"
+            seen = "evaluate() seeds the global generator, so training draws the same numbers again"
     typical = fmean([x for x in inside if math.isfinite(x)] or [found])
     if s.has_dropout and any(is_training for _, is_training in read):
         yield Finding(
@@ -146,7 +146,7 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             s.evaluate,
         )
     elif seen is None and abs(found - typical) > 0.25 * found + 0.1:
-        seen = f"evaluate() returned {found:.3g}; by its logits it is {typical:.3g}"
+        seen = f"evaluate() returned {found:.4g}; the logits it computed give {typical:.4g}"
     if seen is None and s.tokens is not None and read:
         # Evenly, since many programs also measure the training loss: that is half of what is read.
         some = read[:: -(-len(read) // 8)]
@@ -160,8 +160,8 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
         yield Finding(
             "evaluation",
             seen,
-            "the loss of text that was not trained on; weights, gradients, generators as before",
-            "compute it by hand from the same batches; compare torch.get_rng_state() around it",
+            "the mean loss of text not trained on; weights, gradients, random generators unchanged",
+            "look in evaluate(): held-out text, a mean per token, no step, no backward, no seed",
             s.evaluate,
         )
 
@@ -181,7 +181,7 @@ def checkpoint(s: Watch) -> Findings:
             "checkpoint",
             seen,
             "what is read back equals what was saved, the optimizer's moments and steps included",
-            "save optimizer.state_dict() beside model.state_dict(), and load both",
+            "save model.state_dict() and optimizer.state_dict() of the same update, and load both",
             s.save_and_load,
         )
 
@@ -190,15 +190,15 @@ def _lost(s: Watch, model: nn.Module, optimizer: Optimizer) -> str | None:
     """Say what of a model and its optimizer was not restored."""
     held = held_by(optimizer)
     if where := _difference(s.bare.state_dict(), model.state_dict()):
-        return f"{where} of the model differs"
+        return f"{where} of the model differs after loading"
     if len(held) != len(held_by(s.optimizer)):
-        return "the optimizer holds another number of parameters"
+        return "the optimizer holds another number of parameters after loading"
     if not {id(p) for p in held} & {id(p) for p in model.parameters()}:
         return "the optimizer read back holds other parameters than the model read back"
     if len([*model.parameters()]) != len([*s.bare.parameters()]):
-        return "weights that were tied are two after reading back"
+        return "weights that were tied are two after loading"
     where = _difference(s.optimizer.state_dict(), optimizer.state_dict())
-    return where and f"{where} of the optimizer differs"
+    return where and f"{where} of the optimizer differs after loading"
 
 
 def _difference(mine: Any, theirs: Any) -> str | None:  # noqa: ANN401
@@ -245,7 +245,7 @@ def generation(s: Watch) -> Findings:
     more = torch.cat(excess)
     repeated, usual = repetition(written), repetition(s.inputs[:8].tolist())
     if more.mean() > 0.5 + 4 * more.std() / len(more) ** 0.5:
-        seen = f"generated tokens cost {more.mean():.2g} nats more than the model's own would"
+        seen = f"generated tokens cost {more.mean():.2g} nats more than tokens drawn from the model"
     elif repeated > 2 * usual + 0.3:
         seen = f"{repeated:.0%} of the four-token runs in generated texts are repeats; "
         seen += f"in batches {usual:.0%}"
@@ -254,9 +254,9 @@ def generation(s: Watch) -> Findings:
     yield Finding(
         "generation",
         seen,
-        "tokens drawn from the model's distribution: as many nats as its entropy, and as few "
+        "tokens drawn from the model's distribution: as likely as it says, and with about as few "
         "repetitions as in the text",
-        "feed model(ids)[:, -1] of all ids so far: no other mode, positions, cache or shift",
+        "sample softmax(model(ids)[:, -1]), ids all so far; then check eval mode, positions, cache",
         s.generate,
     )
 
@@ -265,7 +265,7 @@ def ending(s: Watch) -> Findings:
     """Look for losses that are not finite and for units that are always the same."""
     for number, u in enumerate(s.updates, 1):
         if not math.isfinite(u.loss + u.norm):
-            yield not_finite(s, f"loss or gradient of update {number}")
+            yield not_finite(s, f"the loss or gradient of update {number}")
             return
     if s.inputs.unique().numel() < 8 or len(s.updates) < 8:
         return
@@ -293,5 +293,5 @@ def ending(s: Watch) -> Findings:
             "dead-units",
             f"{worst:.0%} of the outputs of {name} are the same for every token",
             "nearly none: a unit that never changes says nothing, and gets no gradient",
-            "print((hidden.std((0, 1)) == 0).float().mean()) in each block",
+            "print((h.std((0, 1)) == 0).float().mean())  # h: hidden units; is a gate shut?",
         )

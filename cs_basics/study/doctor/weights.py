@@ -33,24 +33,24 @@ def graph(s: Subject) -> Findings:
     ]:
         yield Finding(
             "not-in-optimizer",
-            f"{len(missing)} of {len(leaves)} parameters with a gradient are in no group of the "
-            f"optimizer: {_list(missing)}",
-            "every parameter of the loss is in one group, or it keeps its initial values",
-            "make the optimizer after the model is final, from model.parameters(); blocks in an "
-            "nn.ModuleList, not in a list",
+            f"the optimizer does not hold {len(missing)} of the {len(leaves)} parameters that the "
+            f"loss depends on: {_list(missing)}",
+            "all of them in the optimizer, or they keep their initial values",
+            "make the optimizer from model.parameters(), once the model is final; keep blocks in "
+            "an nn.ModuleList, not in a list",
         )
     frozen = (names.get(key, "?") for key, p in held.items() if not p.requires_grad)
     if frozen := [name for name in frozen if "pos" not in name]:
-        yield no_gradient(frozen, "have requires_grad=False, though the optimizer holds them")
+        yield no_gradient(frozen, "the optimizer holds parameters with requires_grad=False")
 
 
 def no_gradient(names: list[str], seen: str) -> Finding:
     """Say which parameters have no gradient."""
     return Finding(
         "no-gradient",
-        f"{len(names)} parameters {seen}: {_list(names)}",
+        f"{seen} ({len(names)}): {_list(names)}",
         "a gradient for each: without one a parameter is never trained",
-        f"loss.backward(); print(dict(model.named_parameters())['{names[0]}'].grad)",
+        f"loss.backward(); print(model.get_parameter('{names[0]}').grad)",
     )
 
 
@@ -67,19 +67,19 @@ def sharing(s: Subject) -> Findings:
     for name, p in s.bare.named_parameters(remove_duplicate=False):
         if s.vocab not in p.shape:
             names.setdefault(id(p), []).append(name)
-    shared = [f"{_list(some)} are one parameter" for some in names.values() if len(some) > 1]
+    shared = [f"{_list(some)} are the same parameter" for some in names.values() if len(some) > 1]
     if seen := [*shared, *_called_again(s)]:
         yield Finding(
             "shared-weights",
             seen[0],
-            "each block and norm has weights of its own: [Block()] * n is one block",
-            "nn.ModuleList(Block() for _ in range(n))",
+            "weights of its own for each block and norm: [Block()] * n is one block n times",
+            "nn.ModuleList(Block() for _ in range(n)); a, b = Norm(), Norm(), not a = b = Norm()",
         )
     for (name, p), (other_name, other) in itertools.combinations(s.bare.named_parameters(), 2):
         if p.data_ptr() == other.data_ptr() and p.numel():
             yield Finding(
                 "tie-broken" if s.vocab in p.shape else "shared-weights",
-                f"{name} and {other_name} are two parameters over the same numbers",
+                f"{name} and {other_name} are two parameters in the same memory",
                 "one parameter: else the optimizer steps these numbers twice, with two states",
                 "head.weight = embedding.weight  # without .data and nn.Parameter(...)",
             )
@@ -88,17 +88,17 @@ def sharing(s: Subject) -> Findings:
                 continue
             yield Finding(
                 "tie-broken",
-                f"{name} and {other_name} hold equal numbers in two places",
-                "one parameter if they are to be tied; if not, two that are initialised apart",
-                "print(head.weight is embedding.weight)",
+                f"{name} and {other_name} are two parameters with equal values",
+                "one parameter if they are meant to be tied, else two with values of their own",
+                "head.weight = embedding.weight ties them; a clone or .data only copies the values",
             )
     held = Counter(map(id, held_by(s.optimizer)))
     if twice := [name for name, p in s.bare.named_parameters() if held[id(p)] > 1]:
         yield Finding(
             "in-optimizer-twice",
-            f"{len(twice)} parameters are listed more than once: {_list(twice)}",
+            f"listed more than once in the optimizer ({len(twice)}): {_list(twice)}",
             "each once: a parameter that is listed twice takes two steps an update",
-            "print(len({id(p) for g in optimizer.param_groups for p in g['params']}))",
+            "give the optimizer model.parameters() alone, or dict.fromkeys(params): each once",
             "",
         )
 
@@ -113,4 +113,4 @@ def _called_again(s: Subject) -> Iterator[str]:
             isinstance(x, Tensor) and not torch.equal(x, y)
             for x, y in zip(known.args, call.args, strict=False)
         ):
-            yield f"{call.name} is called again in one forward pass"
+            yield f"{call.name} is called more than once in a forward pass"
