@@ -117,16 +117,18 @@ def divergence(train: Points) -> Findings:
                 "not-finite", f"the loss of step {step} is {loss}", "finite losses", RETRY
             )
             return
-    if len(train) < 8:
-        return
-    losses = [loss for _, loss in train]
-    size = max(3, len(losses) // 8)
-    means = [fmean(losses[i : i + size]) for i in range(len(losses) - size + 1)]
-    lowest, last = min(means), means[-1]
-    if last > max(lowest * 1.3, lowest + 0.7) and last > 0.7 * losses[0]:
+    losses = [loss for _, loss in train] or [0.0]
+    lowest, last = losses[0], losses[-1]
+    is_lost = last > 2 * lowest + 2
+    if len(losses) >= 8:
+        size = max(3, len(losses) // 8)
+        means = [fmean(losses[i : i + size]) for i in range(len(losses) - size + 1)]
+        lowest, last = min(means), means[-1]
+        is_lost = last > max(lowest * 1.3, lowest + 0.7) and last > 0.7 * losses[0]
+    if is_lost:
         yield Finding(
             "rate-too-high",
-            f"the loss had come down to {lowest:.3f}, and ends at {last:.3f}",
+            f"the loss was {lowest:.3f}, and ends at {last:.3f}",
             "a loss that goes on falling: steps that are too long throw away what was learnt",
             RETRY,
         )

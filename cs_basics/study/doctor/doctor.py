@@ -67,7 +67,7 @@ def run_check(check: Callable[..., Findings], s: Subject) -> None:
     try:
         for finding in check(s):
             place = s.bare if finding.place is None else finding.place
-            s.findings.append(replace(finding, place=line_of(place)))
+            s.findings.append(replace(finding, place=line_of(s.own(place))))
     except Exception as error:
         s.could_not.append(f"{check.__name__}: {type(error).__name__}: {error}")
 
@@ -156,7 +156,7 @@ class Doctor:
 
 def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:
     """Return the report: a line if all is well, else the first cause in full, and the others."""
-    lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: no fault found"]
+    lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: healthy (no fault found)"]
     lines += ["Fix this first; it may explain what else was seen:"][: len(found) - 1]
     lines += [f"- {f.cause}: {f.seen}" + f" ({f.place})" * bool(f.place) for f in found[1:]]
     return "\n".join([*lines, *(f"(could not check {reason})" for reason in could_not)])

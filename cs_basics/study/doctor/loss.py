@@ -141,7 +141,7 @@ def precision(s: Subject) -> Findings:
         seen = f"for random logits of standard deviation {at:.0f} the loss is off by {worst:.2%}"
     elif plain and (large is None or not abs(large.loss / plain.loss - 1) < 1e-2):
         found = "not finite" if large is None else f"{large.loss:.3g}, not {plain.loss:.3g}"
-        seen = f"adding {LARGE:.0f} to all logits may not change the loss, but makes it {found}"
+        seen = f"adding {LARGE:.0f} to all logits must not change the loss, and makes it {found}"
     else:
         return
     yield Finding(

@@ -44,10 +44,14 @@ def before_run(trainer: Trainer) -> Find:
             tokens = trainer.corpus.train.tokens
             s.batch = draw_batch(tokens, trainer.config, 0, ROWS, trainer.device)
         examine(s)
-        found = s.findings
+        found = sorted(s.findings, key=Finding.rank)
         for line in (*found, *s.could_not):
             logger.warning("doctor: %s", line)
-    return lambda rows, samples, counted: found + of_metrics(rows, samples, counted)
+
+    def find(rows: list[Row], samples: list[Sample], counted: tuple[float, float]) -> list[Finding]:
+        return sorted([*found, *of_metrics(rows, samples, counted)], key=Finding.rank)
+
+    return find
 
 
 def of_metrics(

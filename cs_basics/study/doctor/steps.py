@@ -19,7 +19,8 @@ def silent(s: Watch, *, is_zero: bool = False) -> Findings:
     """Name the parameters without a gradient, or else the matrices whose gradient was always 0."""
     if len(s.updates) < FEW:
         return
-    trained = {name: p for name, p in s.bare.named_parameters() if p.requires_grad}
+    held = set(map(id, s.trained()))
+    trained = {name: p for name, p in s.bare.named_parameters() if id(p) in held}
     loud = [name for name, p in trained.items() if s.reached.get(id(p))]
     others = [n for n in trained if n not in loud and not _is_expert(n, loud)]
     without = [name for name in others if id(trained[name]) not in s.reached]
@@ -210,13 +211,15 @@ def optimizer(s: Watch) -> Findings:
             seen = f"eps={eps:g}, more than a typical entry of the gradient, {typical:.2g}"
     if first and first.uphill > 0.02 and first.shrunk < 0.5:
         seen = f"the first step goes uphill: its cosine with the gradient is {first.uphill:.2f}"
+    kind = type(s.optimizer)
+    is_torch = kind.__module__.startswith("torch.")
     if seen:
         yield Finding(
             "optimizer-setup",
             seen,
             "steps against the gradient; usual: momentum=0.9, betas=(0.9, 0.95), eps=1e-8",
             "torch.optim.AdamW instead: if that learns, check signs and settings of your optimizer",
-            s.place,
+            s.place if is_torch else kind.step,
         )
 
 

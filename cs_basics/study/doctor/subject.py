@@ -95,6 +95,15 @@ class Subject:
         held = held_by(self.optimizer)
         return list({id(p): p for p in held if p.requires_grad}.values())
 
+    def own(self, place: Any) -> Any:  # noqa: ANN401
+        """Return the innermost module around one of PyTorch's that is the user's."""
+        names = {module: name for name, module in self.bare.named_modules()}
+        while isinstance(place, nn.Module) and type(place).__module__.startswith("torch."):
+            if not (name := names.get(place)):
+                break
+            place = self.bare.get_submodule(name.rpartition(".")[0])
+        return place
+
     @contextmanager
     def quiet(self) -> Generator[None]:
         """Leave the model undisturbed by what is computed, without gradients."""

@@ -225,6 +225,30 @@ def test_a_planted_fault_is_named_first(cause):
     assert found(**FAULTS[cause])[:1] == [cause.partition(",")[0]]
 
 
+class Ascent(torch.optim.SGD):
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            p.data += 0.1 * p.grad
+
+
+def with_an_infinite_weight(_, blocks):
+    blocks[0].ff[0].weight.data[0] = math.inf
+    return nn.ModuleList(blocks)
+
+
+@pytest.mark.parametrize(
+    ("cause", "changes", "written"),
+    [
+        ("optimizer-setup", {"optimizer_of": lambda _, m: Ascent(m.parameters())}, Ascent.step),
+        ("not-finite", {"blocks": with_an_infinite_weight}, Block.forward),
+    ],
+)
+def test_a_place_is_in_the_users_code(cause, changes, written):
+    (finding,) = type("Changed", (Loop,), changes)().run().report()
+    assert finding.cause == cause
+    assert finding.place == f"{__file__}:{written.__code__.co_firstlineno}"
+
+
 def test_dropout_in_an_evaluation_is_seen():
     assert found(evaluate=lambda self: self.loss_on(self.held, is_training=True)) == [
         "train-eval-mode"
@@ -332,9 +356,8 @@ def test_a_sample_that_goes_round_is_named():
 def test_a_loss_that_climbs_back_is_a_rate_too_high():
     fallen = [(step, 4 - step / 10) for step in range(25)]
     assert not list(divergence(fallen))
-    assert [f.cause for f in divergence([*fallen, *[(25 + i, 4.0) for i in range(9)]])] == [
-        "rate-too-high"
-    ]
+    for risen in ([*fallen, *[(25 + i, 4.0) for i in range(9)]], [(1, 6.3), (10, 446.9)]):
+        assert [f.cause for f in divergence(risen)] == ["rate-too-high"]
 
 
 @pytest.mark.slow
