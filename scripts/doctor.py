@@ -29,6 +29,8 @@ def main(
         submission: A folder that has a folder cs_basics: its modules replace those of this one.
         run_dir: A run: its logged losses and samples are examined, and nothing is trained.
     """
+    if submission is not None and run_dir is not None:
+        raise ValueError("--run-dir reads a log and runs no code: leave out --submission")
     if submission is not None:
         package = submission / "cs_basics"
         if not package.is_dir():
