@@ -9,6 +9,7 @@ import runpy
 import shutil
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import browser
 import programs
@@ -190,6 +191,25 @@ def finished(make_tiny_config, tmp_path_factory):
     config = make_tiny_config(tmp_path_factory.mktemp("finished") / "run").replace(num_samples=1)
     train_run(config)
     return config
+
+
+@pytest.fixture
+def slow_down(monkeypatch):
+    """Let the clock of runs stand still but for what a function, by its name, is said to take."""
+    now = 0.0
+    monkeypatch.setattr("cs_basics.run.clock.time", SimpleNamespace(monotonic=lambda: now))
+
+    def arrange(owner, name, seconds):
+        function = getattr(owner, name)
+
+        def slow(*arguments, **named):
+            nonlocal now
+            now += seconds
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, slow)
+
+    return arrange
 
 
 @pytest.fixture
