@@ -1,10 +1,9 @@
 """All that is known of one entry, computed when a check first asks for it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from cs_grader.entries.entry import Entry, arguments_of
+from cs_grader.entries.entry import Entry, Terms, arguments_of
 from cs_grader.entries.evaluation import (
     MAX_SHIFT,
     Reading,
@@ -19,9 +18,6 @@ from cs_grader.entries.refusal import NotJudgedError, RefusedError, once
 from cs_grader.entries.rerun import Rerun, run_again
 from cs_grader.entries.run_files import Ids, RunFiles
 
-CLASSES = {"ten-minutes": 10.0, "one-hour": 60.0}
-"""Minutes of each class."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Texts:
@@ -29,21 +25,6 @@ class Texts:
 
     train: bytes
     valid: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What is the same for all entries."""
-
-    repository: Path
-    tier: str
-    threads: int = 2
-    classes: Mapping[str, float] = field(default_factory=lambda: CLASSES)
-    tolerance: float = 0.02
-    """How many bits per byte worse than claimed a repeated run may be."""
-    is_rerun: bool = True
-    more_seeds: int = 0
-    """Further runs, with the seeds that follow that of the entry."""
 
 
 class Case:
@@ -138,21 +119,13 @@ class Case:
             return read(model, text, ids, ask, self.tell)
 
     def _model_of(self, files: RunFiles) -> Model:
-        terms, folder = self.terms, self.scratch / f"of-{files.folder.name}"
-        return Model(files, terms.repository, self.entry.code, folder, terms.tier, terms.threads)
+        folder = self.scratch / f"of-{files.folder.name}"
+        return Model(files, self.entry.code, folder, self.terms)
 
     def _run_again(self, seed: int) -> Rerun:
         if not self.terms.is_rerun:
             raise NotJudgedError("nothing was run again")
+        to = self.scratch / f"seed-{seed}"
         return run_again(
-            self.arguments,
-            self.entry.code,
-            self.texts.train,
-            self.scratch / f"seed-{seed}",
-            seed=seed,
-            minutes=self.terms.classes[self.entry.contest],
-            threads=self.terms.threads,
-            tier=self.terms.tier,
-            repository=self.terms.repository,
-            tell=self.tell,
+            self.entry, self.arguments, self.terms, self.texts.train, to, seed, self.tell
         )

@@ -12,7 +12,7 @@ from cs_grader.entries.case import Case
 from cs_grader.entries.evaluation import MAX_SHIFT, told_of_shift
 from cs_grader.entries.refusal import NotJudgedError, RefusedError
 from cs_grader.entries.run_files import RunFiles
-from cs_grader.plain_text import plain
+from cs_grader.plain_text import one_line
 
 CLAIM_TOLERANCE = 0.002
 """Bits per byte that rounding may explain: a run evaluates itself with bfloat16 products."""
@@ -54,7 +54,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _told(text: object) -> str:
     """Return a text on one line; names of files in an entry may hold anything."""
-    return " ".join(plain(str(text), 2_000).split())
+    return one_line(str(text), 2_000)
 
 
 def is_accepted(findings: list[Finding]) -> bool:

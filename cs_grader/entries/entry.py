@@ -14,7 +14,7 @@ import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,25 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "bits_per_byte": (int, float),
     "seed": int,
 }
+
+
+CLASSES = {"ten-minutes": 10.0, "one-hour": 60.0}
+"""Minutes of each class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What is the same for all entries."""
+
+    repository: Path
+    tier: str
+    threads: int = 2
+    classes: Mapping[str, float] = field(default_factory=lambda: CLASSES)
+    tolerance: float = 0.02
+    """How many bits per byte worse than claimed a repeated run may be."""
+    is_rerun: bool = True
+    more_seeds: int = 0
+    """Further runs, with the seeds that follow that of the entry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,15 +129,8 @@ def read_entry(source: Path, to: Path, classes: Mapping[str, float]) -> Entry:
     if left_out:
         more = f" (and {len(left_out) - 1} more)" if left_out[1:] else ""
         raise ValueError(f"{source} is no entry: {left_out[0]}{more}")
-    return Entry(
-        folder=to,
-        name=said["name"],
-        author=said["author"],
-        contest=said["class"],
-        command=said["command"],
-        bits_per_byte=float(said["bits_per_byte"]),
-        seed=said["seed"],
-    )
+    said["bits_per_byte"] = float(said["bits_per_byte"])
+    return Entry(folder=to, contest=said.pop("class"), **said)
 
 
 def _read_toml(path: Path, classes: Mapping[str, float]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_grader.entries import wall
+from cs_grader.entries.entry import Terms
 from cs_grader.entries.refusal import RefusedError, once
 from cs_grader.entries.run_files import Ids, RunFiles
 from cs_grader.plain_text import plain
@@ -89,24 +90,19 @@ class Model:
 
     Args:
         files: The run.
-        repository: Where cs_basics is.
         code: What the entry has changed of it; need not exist.
         folder: A folder that does not exist, for what is shown behind the wall.
-        tier: Kind of wall.
-        threads: Threads of its matrix products.
+        terms: Where cs_basics is, the kind of wall, and threads of matrix products.
     """
 
-    def __init__(
-        self, files: RunFiles, repository: Path, code: Path, folder: Path, tier: str, threads: int
-    ) -> None:
-        self.files, self.repository, self.code = files, repository, code
-        self.folder, self.tier, self.threads = folder, tier, threads
+    def __init__(self, files: RunFiles, code: Path, folder: Path, terms: Terms) -> None:
+        self.files, self.code, self.folder, self.terms = files, code, folder, terms
 
     @once
     def stage(self) -> Stage:
         """What is shown behind the wall: code, configuration and tokenizer, no text, no tokens."""
         self.folder.mkdir()
-        stage = wall.build_stage(self.folder, self.repository, self.code)
+        stage = wall.build_stage(self.folder, self.terms.repository, self.code)
         shown = stage.root / "run"
         for name in SHOWN:
             if (self.files.run / name).is_file():
@@ -149,7 +145,7 @@ class Model:
         with (
             tempfile.TemporaryFile() as output,
             wall.running(
-                self.tier, self.stage, PROGRAM, arguments, output, threads=self.threads
+                self.terms.tier, self.stage, PROGRAM, arguments, output, threads=self.terms.threads
             ) as process,
         ):
             assert process.stdin is not None

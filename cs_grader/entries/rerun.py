@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_grader.entries import wall
-from cs_grader.entries.entry import CHECKPOINT, copy_clean, newest_checkpoint
+from cs_grader.entries.entry import CHECKPOINT, Entry, Terms, copy_clean, newest_checkpoint
 from cs_grader.entries.evaluation import Tell, stories_of
 from cs_grader.entries.model import SHOWN
 from cs_grader.plain_text import plain
@@ -64,38 +64,31 @@ class Rerun:
 
 
 def run_again(
+    entry: Entry,
     arguments: list[str],
-    code: Path,
+    terms: Terms,
     train_text: bytes,
     to: Path,
-    *,
     seed: int,
-    minutes: float,
-    threads: int,
-    tier: str,
-    repository: Path,
     tell: Tell,
 ) -> Rerun:
     """Run the command of an entry behind the wall.
 
     Args:
-        arguments: Those of scripts/train.py.
-        code: What the entry has changed of cs_basics; need not exist.
+        entry: The entry.
+        arguments: Those of scripts/train.py, as its command says them.
+        terms: The rules: the time of its class, threads, and where cs_basics and scripts are.
         train_text: The verifier's training text.
         to: A folder that does not exist, for what the run leaves.
         seed: The run's seed.
-        minutes: The time that the class allows.
-        threads: The threads that are allowed.
-        tier: Kind of wall.
-        repository: Where cs_basics and scripts are.
         tell: Called with the seconds that have passed.
     """
-    limit_s = 60 * minutes + START_S
+    limit_s = 60 * terms.classes[entry.contest] + START_S
     with (
         tempfile.TemporaryDirectory(prefix="cs_grader-") as folder,
         tempfile.TemporaryFile() as output,
     ):
-        stage = wall.build_stage(Path(folder), repository, code)
+        stage = wall.build_stage(Path(folder), terms.repository, entry.code)
         run = wall.out_of(stage) / "run"
         (stage.root / "train.txt").write_bytes(train_text)
         (stage.root / "valid.txt").write_bytes(stand_in(train_text))
@@ -103,7 +96,13 @@ def run_again(
         arguments += ["--train-text", f"{stage.root}/train.txt"]
         arguments += ["--valid-text", f"{stage.root}/valid.txt", "--device", "cpu", "--no-page"]
         started = wall.running(
-            tier, stage, "scripts/train.py", arguments, output, threads=threads, is_training=True
+            terms.tier,
+            stage,
+            "scripts/train.py",
+            arguments,
+            output,
+            threads=terms.threads,
+            is_training=True,
         )
         began, started_at = time.monotonic(), time.time()
         looks: list[int] = []

@@ -18,7 +18,7 @@ from typing import IO
 
 from cs_grader.sandbox import confine
 from cs_grader.trusted import sandbox
-from cs_grader.trusted.sandbox import Stage, copy_inside
+from cs_grader.trusted.sandbox import Stage, bare_stage
 
 LIMITS = sandbox.Limits(
     memory_bytes=8 * 2**30, file_bytes=2 * 2**30, scratch_bytes=2 * 2**30, processes=256
@@ -35,16 +35,13 @@ def build_stage(root: Path, repository: Path, code: Path) -> Stage:
         repository: Where cs_basics and scripts are.
         code: What the entry has changed of cs_basics; need not exist.
     """
-    stage = Stage(root=root)
-    root.chmod(0o755)
-    copy_inside(root)
+    stage = bare_stage(root)
     shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics")
     (root / "scripts").mkdir()
     for name in SCRIPTS:
         shutil.copy(repository / "scripts" / name, root / "scripts" / name)
     if code.is_dir():
         shutil.copytree(code, root / "code" / "cs_basics", dirs_exist_ok=True)
-    stage.scratch.mkdir()
     out_of(stage).mkdir()
     return stage
 

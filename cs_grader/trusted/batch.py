@@ -42,9 +42,9 @@ class Graded:
     """What became of one submission."""
 
     submission: Submission
-    result: Result | None
+    result: Result | None = None
     """None if there is no verdict."""
-    fault: str
+    fault: str = ""
     """Why there is none."""
 
 
@@ -158,8 +158,8 @@ def _grade_one(
         words = (
             str(error) if isinstance(error, GradingError) else f"{type(error).__name__}: {error}"
         )
-        return Graded(submission=submission, result=None, fault=plain(words, MAX_FAULT))
-    return Graded(submission=submission, result=result, fault="")
+        return Graded(submission=submission, fault=plain(words, MAX_FAULT))
+    return Graded(submission=submission, result=result)
 
 
 def look_up(
@@ -180,14 +180,14 @@ def look_up(
         try:
             result = Result.from_json(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            graded.append(Graded(submission=submission, result=None, fault="not graded yet"))
+            graded.append(Graded(submission=submission, fault="not graded yet"))
         except (OSError, ValueError) as error:
             fault = plain(f"{RESULT_FILE}: {error}", MAX_FAULT)
-            graded.append(Graded(submission=submission, result=None, fault=fault))
+            graded.append(Graded(submission=submission, fault=fault))
         else:
             result = dataclasses.replace(result, submission=submission.name)
             write_outputs(result, path.parent)
-            graded.append(Graded(submission=submission, result=result, fault=""))
+            graded.append(Graded(submission=submission, result=result))
     return graded
 
 

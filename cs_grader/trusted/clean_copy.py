@@ -63,10 +63,11 @@ class Copied:
     key: str = ""
     """SHA-256 of names and contents, the same for a folder and a zip."""
     num_files: int = 0
-    num_bytes: int = 0
+    num_source_bytes: int = 0
+    """Of files that are Python."""
     num_data_files: int = 0
-    """Of these, files that are not Python."""
     num_data_bytes: int = 0
+    """Of all others."""
     left_out: list[str] = field(default_factory=list[str])
     """Name and reason of what was refused, at most MAX_REASONS."""
 
@@ -172,17 +173,17 @@ class CleanCopy:
             self.copied.leave_out(name, reason)
             return
         self.copied.num_files += 1
-        self.copied.num_bytes += written
-        if not is_source:
+        if is_source:
+            self.copied.num_source_bytes += written
+        else:
             self.copied.num_data_files += 1
             self.copied.num_data_bytes += written
 
     def excess(self, written: int, *, is_source: bool) -> str:
         """Say why a file of so many bytes is too large; "" if it is not."""
-        num_source_bytes = self.copied.num_bytes - self.copied.num_data_bytes
         if written > MAX_FILE_BYTES:
             return f"larger than {MAX_FILE_BYTES // 2**20} MB"
-        if is_source and num_source_bytes + written > MAX_SOURCE_BYTES:
+        if is_source and self.copied.num_source_bytes + written > MAX_SOURCE_BYTES:
             return f"more than {MAX_SOURCE_BYTES // 2**20} MB of source"
         if not is_source and self.copied.num_data_bytes + written > MAX_DATA_BYTES:
             return f"more than {MAX_DATA_BYTES // 2**20} MB besides the source"

@@ -303,10 +303,7 @@ def _lift_top_folder(folder: Path) -> None:
             break
         if inside[0].name in ("tests", "src"):
             break
-        aside = folder.with_name(f"{folder.name}.top")
-        inside[0].rename(aside)
-        folder.rmdir()
-        aside.rename(folder)
+        _replace(folder, inside[0])
     _lift_the_one_with_adapters(folder)
 
 
@@ -320,7 +317,12 @@ def _lift_the_one_with_adapters(folder: Path) -> None:
     rooms = [path.parents[1] for path in folder.rglob(str(ADAPTERS)) if path.is_file()]
     rooms.sort(key=lambda room: len(room.parts))
     if rooms and (len(rooms) == 1 or len(rooms[0].parts) < len(rooms[1].parts)):
-        aside = folder.with_name(f"{folder.name}.top")
-        rooms[0].rename(aside)
-        shutil.rmtree(folder)
-        aside.rename(folder)
+        _replace(folder, rooms[0])
+
+
+def _replace(folder: Path, inner: Path) -> None:
+    """Put one of its own folders in the place of a folder."""
+    aside = folder.with_name(f"{folder.name}.top")
+    inner.rename(aside)
+    shutil.rmtree(folder)
+    aside.rename(folder)

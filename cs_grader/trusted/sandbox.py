@@ -78,25 +78,26 @@ def set_the_stage(root: Path, tests: Path) -> Stage:
         root: An empty folder.
         tests: The folder of the examination.
     """
-    stage = Stage(root=root)
-    root.chmod(0o755)
-    copy_inside(root)
+    stage = bare_stage(root)
     (stage.examination / "probes").mkdir(parents=True)
     shutil.copyfile(tests / "exam/submission.py", stage.examination / "submission.py")
     for probe in sorted((tests / "exam/probes").glob("*.py")):
         shutil.copyfile(probe, stage.examination / "probes" / probe.name)
-    stage.scratch.mkdir()
     return stage
 
 
-def copy_inside(root: Path) -> None:
-    """Copy the package cs_grader.sandbox, whole, and nothing else of the grader."""
+def bare_stage(root: Path) -> Stage:
+    """Copy the package cs_grader.sandbox, whole, and nothing else of the grader, into a folder."""
+    stage = Stage(root=root)
+    root.chmod(0o755)
+    stage.scratch.mkdir()
     (root / "cs_grader").mkdir()
     (root / "cs_grader" / "__init__.py").touch()
     source = Path(inside.__file__).parent
     shutil.copytree(
         source, root / "cs_grader" / "sandbox", ignore=shutil.ignore_patterns("__pycache__")
     )
+    return stage
 
 
 @functools.cache

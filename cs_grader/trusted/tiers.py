@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cs_grader.trusted import sandbox
-from cs_grader.trusted.sandbox import Stage, copy_inside
+from cs_grader.trusted.sandbox import Stage, bare_stage
 
 TIERS = ("bubblewrap", "uid", "process")
 LEAST_WALL = "uid"
@@ -97,11 +97,7 @@ def why_not(tier: str) -> str:
     if tier == "uid" and (closed := _closed_to_others(sandbox.interpreter_folders())):
         return f"Python lies in {closed}, which other users may not enter: install it elsewhere"
     with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
-        stage = Stage(root=Path(folder))
-        stage.root.chmod(0o755)
-        copy_inside(stage.root)
-        stage.scratch.mkdir()
-        return _try(tier, stage)
+        return _try(tier, bare_stage(Path(folder)))
 
 
 def _closed_to_others(folders: Sequence[Path]) -> Path | None:

@@ -32,9 +32,9 @@ from cli import check_can_write, print_result, progress_printer, run
 
 from cs_basics.run import look
 from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stories
-from cs_grader.entries.case import CLASSES, Case, Terms, Texts
+from cs_grader.entries.case import Case, Texts
 from cs_grader.entries.checks import is_accepted, judge
-from cs_grader.entries.entry import Entry, read_entry
+from cs_grader.entries.entry import CLASSES, Entry, Terms, read_entry
 from cs_grader.entries.leaderboard import Verified, add
 from cs_grader.entries.refusal import RefusedError
 from cs_grader.entries.run_files import MAX_TEXT_BYTES, RunFiles

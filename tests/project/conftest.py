@@ -4,10 +4,12 @@ import fcntl
 import gc
 import logging
 import os
+import re
 import runpy
 import shutil
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import browser
 import programs
@@ -106,14 +108,17 @@ def succeeds(script):
 
 @pytest.fixture
 def refused(script):
-    """Run a script that has to end with one line about an error, and return that line."""
+    """Run a script that has to end with one line about an error, and return that line.
+
+    Nothing but how far its work had come may stand above it.
+    """
 
     def call(name, *arguments):
         done = script(name, *arguments)
         assert done.code == 2, done
-        assert "Traceback" not in done.err
-        (line,) = (line for line in done.err.splitlines() if "error: " in line)
-        assert done.err.endswith(f"{line}\n")
+        *others, line = done.err.splitlines()
+        assert line.startswith("error: "), done.err
+        assert all(re.match(r"[\w -]+: \d", other) for other in others), done.err
         return line
 
     return call
@@ -186,6 +191,25 @@ def finished(make_tiny_config, tmp_path_factory):
     config = make_tiny_config(tmp_path_factory.mktemp("finished") / "run").replace(num_samples=1)
     train_run(config)
     return config
+
+
+@pytest.fixture
+def slow_down(monkeypatch):
+    """Let the clock of runs stand still but for what a function, by its name, is said to take."""
+    now = 0.0
+    monkeypatch.setattr("cs_basics.run.clock.time", SimpleNamespace(monotonic=lambda: now))
+
+    def arrange(owner, name, seconds):
+        function = getattr(owner, name)
+
+        def slow(*arguments, **named):
+            nonlocal now
+            now += seconds
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, slow)
+
+    return arrange
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from cs_basics.run.token_file import (
 )
 
 
-def write_token_file(path, id_chunks, *, vocab_size, tokenizer_checksum):
+def write_token_file(path, id_chunks, *, vocab_size=300, tokenizer_checksum=""):
     """Write a token file of chunks, each its size in bytes and its ids, and open it."""
     sizes, chunks = zip(*id_chunks, strict=True)
     packed = [packed_ids(chunk, vocab_size) for chunk in chunks]

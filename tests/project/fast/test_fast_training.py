@@ -6,14 +6,13 @@ import logging
 import pytest
 import torch
 from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
+from runs import folder_of, values_of
 
 from cs_basics.fast import loss
 from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformer
 from cs_basics.run.activation_checkpointing import checkpoint_blocks
-from cs_basics.run.folder import RunFolder
-from cs_basics.run.metrics import read_metrics
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerBlock
@@ -30,12 +29,11 @@ def config(tiny_config):
 
 
 def losses_of(config):
-    rows = read_metrics(RunFolder(config.run.run_dir).metrics)
-    return [row["train/loss"] for row in rows if "train/loss" in row]
+    return values_of(config, "train/loss")
 
 
 def weights_of(config):
-    return RunFolder(config.run.run_dir).load_model().state_dict()
+    return folder_of(config).load_model().state_dict()
 
 
 def assert_same_curve(found, expected):
@@ -87,7 +85,7 @@ def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config,
             for run in runs.values():
                 train_run(run)
         assert "so in this one" not in caplog.text
-        RunFolder(runs["again"].run.run_dir).checkpoint_of(STEPS).unlink()
+        folder_of(runs["again"]).checkpoint_of(STEPS).unlink()
         train_run(runs["again"], resume=True)
     finally:
         torch.set_num_threads(num_threads)

@@ -44,7 +44,7 @@ def write_valid_tokens(run, text):
     tokenizer = run.load_tokenizer()
     write_token_file(
         run.tokens / "valid.bin", [(300, tokenizer.encode(text.read_text())[:100])],
-        vocab_size=tokenizer.vocab_size, tokenizer_checksum="",
+        vocab_size=tokenizer.vocab_size,
     )  # fmt: skip
 
 

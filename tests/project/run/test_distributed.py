@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from processes import ROOT, run
+from runs import folder_of, rows_of
 from waiting import until
 
 from cs_basics.run.config import SECTION_OF
@@ -33,7 +34,7 @@ def config(make_tiny_config, tmp_path_factory):
 def alone(config):
     """The rows of the run in one process."""
     train_run(config)
-    return read_metrics(RunFolder(config.run.run_dir).metrics)
+    return rows_of(config)
 
 
 def command(config, num_restarts=0):
@@ -68,7 +69,7 @@ def test_two_processes_give_the_curve_of_one_which_goes_on_where_they_stopped(co
     assert result.returncode == 0, result.stderr
     assert "2 processes (ddp)" in result.stdout
     assert result.stdout.count("step     49") == 1, "one process speaks for all"
-    folder = RunFolder(other.run.run_dir)
+    folder = folder_of(other)
     assert_same_curve(folder, alone)
     folder.checkpoint_of(STEPS).unlink()
     train_run(other, resume=True)
@@ -78,7 +79,7 @@ def test_two_processes_give_the_curve_of_one_which_goes_on_where_they_stopped(co
 @pytest.mark.slow
 def test_two_processes_with_half_a_model_each_survive_the_death_of_one(config, alone):
     other = config.replace(run_dir=config.run.run_dir.with_name("fsdp"))
-    folder = RunFolder(other.run.run_dir)
+    folder = folder_of(other)
     log = other.run.run_dir.with_suffix(".log")
     with (
         log.open("wb") as output,
@@ -95,7 +96,7 @@ def test_two_processes_with_half_a_model_each_survive_the_death_of_one(config, a
     assert "going on from step " in log.read_text()
     assert_same_curve(folder, alone)
     # What they saved is the whole model.
-    models = [RunFolder(run.run.run_dir).load_model() for run in (config, other)]
+    models = [folder_of(run).load_model() for run in (config, other)]
     for one, both in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(both, one, rtol=0, atol=1e-4)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from runs import folder_of, rows_of
 from test_training import assert_same_bits, final_state, timeless_rows
 
 from cs_basics.run.checkpoint_file import read_checkpoint
@@ -107,7 +108,7 @@ def test_handlers_are_put_back_and_only_a_later_ctrl_c_ends_at_once(monkeypatch)
 
 def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
     train_run(tiny_config.replace(max_steps=15))
-    folder = RunFolder(tiny_config.run.run_dir)
+    folder = folder_of(tiny_config)
     older, newest = folder.all_checkpoints()
     damage(newest)
     left = folder.checkpoints / "step-00000020.pt.99999.tmp"
@@ -128,7 +129,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog)
 
 def test_when_all_are_damaged_nothing_is_trained(tiny_config):
     train_run(tiny_config)
-    folder = RunFolder(tiny_config.run.run_dir)
+    folder = folder_of(tiny_config)
     for path in folder.all_checkpoints():
         damage(path)
     with pytest.raises(ValueError, match="all checkpoints before it are damaged"):
@@ -137,7 +138,7 @@ def test_when_all_are_damaged_nothing_is_trained(tiny_config):
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whole):
     train_run(tiny_config.replace(max_steps=3))
-    shutil.rmtree(RunFolder(tiny_config.run.run_dir).checkpoints)
+    shutil.rmtree(folder_of(tiny_config).checkpoints)
     train_run(tiny_config, resume=True)
     assert_same_bits(final_state(whole), final_state(tiny_config))
     assert timeless_rows(whole) == timeless_rows(tiny_config)
@@ -167,7 +168,7 @@ def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights_and_the_end_is_a
 ):
     config = tiny_config.replace(lr=1e-2, eval_every=7)
     train_run(config)
-    folder = RunFolder(config.run.run_dir)
+    folder = folder_of(config)
     _, stored = folder.read_best()
     rows = read_metrics(folder.metrics)
     judged = [(row["step"], row["val/loss"]) for row in rows if "val/loss" in row]
@@ -239,7 +240,7 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     with pytest.raises(OSError, match="No space left") as caught:
         train_run(config)
     assert "last checkpoint is" in caught.value.__notes__[0]
-    folder = RunFolder(config.run.run_dir)
+    folder = folder_of(config)
     assert final_state(config)["iteration"] == 5
     assert not list(folder.checkpoints.glob("*.tmp"))
     (small_disk / "junk").unlink()
@@ -252,7 +253,7 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
 def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(
     tiny_config, before_update, name, is_gone
 ):
-    path = RunFolder(tiny_config.run.run_dir).tokens / f"{name}.bin"
+    path = folder_of(tiny_config).tokens / f"{name}.bin"
     # By a token: where nobody looks, reading beyond the last page would kill this process.
     before_update(8, path.unlink if is_gone else lambda: os.truncate(path, path.stat().st_size - 2))
     with pytest.raises((FileNotFoundError, ValueError), match=rf"{name}\.bin .*in use"):
@@ -264,7 +265,7 @@ def test_a_signal_during_the_last_update_stops_the_run_too(tiny_config, whole, b
     before_update(tiny_config.run.max_steps, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(TrainingStoppedError, match=f"after step {tiny_config.run.max_steps}"):
         train_run(tiny_config)
-    assert "final/loss" not in read_metrics(RunFolder(tiny_config.run.run_dir).metrics)[-1]
+    assert "final/loss" not in rows_of(tiny_config)[-1]
     train_run(tiny_config, resume=True)
     assert_same_bits(final_state(whole), final_state(tiny_config))
     assert timeless_rows(whole) == timeless_rows(tiny_config)
@@ -274,7 +275,7 @@ def test_minutes_that_are_over_before_the_first_update_are_no_result(tiny_config
     short = tiny_config.replace(max_minutes=1e-6)
     with pytest.raises(ValueError, match="--max-minutes 1e-06 were over before the first update"):
         train_run(short)
-    assert not RunFolder(short.run.run_dir).all_checkpoints()
+    assert not folder_of(short).all_checkpoints()
     train_run(short.replace(max_minutes=None), resume=True)
     assert final_state(tiny_config)["iteration"] == tiny_config.run.max_steps
 
@@ -285,7 +286,7 @@ def test_minutes_that_a_run_has_used_up_are_not_given_to_it_again(tiny_config, m
         train_run(tiny_config.replace(max_steps=5))
     train_run(tiny_config.replace(max_minutes=1.5), resume=True)
     assert final_state(tiny_config)["iteration"] == 5
-    assert read_metrics(RunFolder(tiny_config.run.run_dir).metrics)[-1]["elapsed_s"] >= 100
+    assert rows_of(tiny_config)[-1]["elapsed_s"] >= 100
 
 
 @pytest.fixture
@@ -313,7 +314,7 @@ def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
 def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
     refused, command, tiny_config, before_update
 ):
-    path = RunFolder(tiny_config.run.run_dir).tokens / "train.bin"
+    path = folder_of(tiny_config).tokens / "train.bin"
     before_update(8, path.unlink)
     line = refused(*command)
     assert "train.bin was deleted while it was in use" in line
@@ -327,7 +328,7 @@ def hold(folder, is_held, is_over):
 
 
 def test_two_processes_do_not_train_in_one_folder(tiny_config):
-    folder = RunFolder(tiny_config.run.run_dir)
+    folder = folder_of(tiny_config)
     context = multiprocessing.get_context("fork")
     is_held, is_over = context.Event(), context.Event()
     other = context.Process(target=hold, args=(folder, is_held, is_over))

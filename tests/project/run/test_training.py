@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from runs import folder_of, rows_of, values_of
 from token_files import write_token_file
 
 from cs_basics.data import get_batch
@@ -17,7 +18,6 @@ from cs_basics.functional import cross_entropy
 from cs_basics.optim import cosine_schedule
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.evaluation import evaluate, make_loss_function
-from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.random_state import seed_all
@@ -52,13 +52,13 @@ def timeless_rows(config):
     """Return the metrics without what depends on the clock."""
     return [
         {k: v for k, v in row.items() if not k.startswith(("perf/", "elapsed"))}
-        for row in read_metrics(RunFolder(config.run.run_dir).metrics)
+        for row in rows_of(config)
     ]
 
 
 def final_state(config):
     """Return everything that the latest checkpoint of a run holds."""
-    checkpoint = read_checkpoint(RunFolder(config.run.run_dir).all_checkpoints()[-1])
+    checkpoint = read_checkpoint(folder_of(config).all_checkpoints()[-1])
     state = torch.load(io.BytesIO(checkpoint.state), weights_only=True)
     return {**state, "progress": checkpoint.progress}
 
@@ -85,7 +85,7 @@ def test_a_warm_up_as_long_as_the_run_is_named(tiny_config, caplog):
 
 
 def test_a_run_learns_and_leaves_everything_in_its_folder(finished):
-    folder = RunFolder(finished.run.run_dir)
+    folder = folder_of(finished)
     for path in (folder.config, folder.tokenizer, folder.metrics, folder.plot, folder.samples):
         assert path.exists(), path
     assert folder.plot.read_bytes().startswith(b"\x89PNG")
@@ -132,7 +132,7 @@ def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, settin
 def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):
     config = tiny_config
     train_run(config)
-    folder = RunFolder(config.run.run_dir)
+    folder = folder_of(config)
     seed_all(config.run.seed)
     model = Transformer(folder.read_config().model)
     optimizer = make_optimizer(model, config)
@@ -146,9 +146,8 @@ def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):
     train(model, optimizer, batches, lr_at, on_update=updates.append)
     assert updates[-1].lr > 0, "the last update is made for nothing"
     assert_same_bits(model.state_dict(), folder.load_model().state_dict())
-    rows = [row for row in read_metrics(folder.metrics) if "train/loss" in row]
-    assert [row["train/loss"] for row in rows] == [update.loss for update in updates]
-    assert [row["optim/lr"] for row in rows] == [update.lr for update in updates]
+    assert values_of(config, "train/loss") == [update.loss for update in updates]
+    assert values_of(config, "optim/lr") == [update.lr for update in updates]
 
 
 @pytest.mark.parametrize(("is_tied", "ratio", "decay"), [(False, 10.0, 0.03), (True, 1.0, 0.3)])
@@ -177,10 +176,8 @@ def test_a_linear_schedule_rises_and_falls_in_straight_lines():
 def test_a_run_follows_the_schedule_that_it_is_given(tiny_config):
     config = tiny_config.replace(schedule="linear", max_steps=8)
     train_run(config)
-    rows = read_metrics(RunFolder(config.run.run_dir).metrics)
-    lr = config.optim.lr
-    assert [row["optim/lr"] for row in rows if "optim/lr" in row] == [
-        linear_schedule(step, lr, 0.0, 3, 9) for step in range(1, 9)
+    assert values_of(config, "optim/lr") == [
+        linear_schedule(step, config.optim.lr, 0.0, 3, 9) for step in range(1, 9)
     ]
 
 
@@ -200,7 +197,7 @@ def test_the_rate_before_and_after_is_said_if_a_resumed_run_has_another_length(t
 def test_a_minute_without_a_checkpoint_ends_with_one(tiny_config, monkeypatch):
     monkeypatch.setattr("cs_basics.run.trainer.MAX_UNSAVED_S", 0.0)
     train_until_killed(tiny_config.replace(eval_every=500), 6, monkeypatch)
-    assert RunFolder(tiny_config.run.run_dir).all_checkpoints()[-1].name == "step-00000005.pt"
+    assert folder_of(tiny_config).all_checkpoints()[-1].name == "step-00000005.pt"
 
 
 def test_preparing_that_takes_half_of_the_time_is_named(tiny_config, monkeypatch, caplog):
@@ -226,7 +223,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny_config):
         train_run(config)
     weights = final_state(config)["model"].values()
     assert all(weight.isfinite().all() for weight in weights)
-    report = RunFolder(config.run.run_dir).report.read_text()
+    report = folder_of(config).report.read_text()
     assert re.search(r"State: step \d+: .*lower lr", report)
 
 
@@ -236,7 +233,7 @@ def test_weights_that_are_not_finite_are_not_saved_and_the_advice_is_given_once(
     with pytest.raises(TrainingDivergedError, match="step 1: the update made weights") as caught:
         train_run(config)
     assert str(caught.value).count("lower lr") == 1
-    assert not RunFolder(config.run.run_dir).all_checkpoints()
+    assert not folder_of(config).all_checkpoints()
 
 
 def test_the_clock_ends_a_run_at_the_lowest_rate(tiny_config, monkeypatch):
@@ -246,11 +243,11 @@ def test_the_clock_ends_a_run_at_the_lowest_rate(tiny_config, monkeypatch):
     monkeypatch.setattr("cs_basics.run.clock.time", ticking)
     config = tiny_config.replace(max_steps=None, max_minutes=5 / 60)
     train_run(config)
-    rows = [r for r in read_metrics(RunFolder(config.run.run_dir).metrics) if "optim/lr" in r]
-    rates = [row["optim/lr"] for row in rows]
+    rates = values_of(config, "optim/lr")
     assert max(rates) > 0.5 * config.optim.lr
     assert rates[-1] < 0.05 * config.optim.lr
-    assert 4.9 < rows[-1]["elapsed_s"] < 5.2
+    (*_, end) = (row for row in rows_of(config) if "optim/lr" in row)
+    assert 4.9 < end["elapsed_s"] < 5.2
 
 
 @pytest.mark.parametrize("num_tokens", [2, 65, 32 * 9 + 5])
@@ -258,9 +255,7 @@ def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_confi
     torch.manual_seed(0)
     model = Transformer(tiny_config.model)
     ids = np.random.default_rng(0).integers(0, 300, num_tokens)
-    path = tmp_path / "tokens.bin"
-    write_token_file(path, [(num_tokens * 3, ids)], vocab_size=300, tokenizer_checksum="none")
-    text = open_token_file(path)
+    text = write_token_file(tmp_path / "tokens.bin", [(num_tokens * 3, ids)])
     loss_of = make_loss_function(model, torch.float32)
     told = []
     result = evaluate(
@@ -278,8 +273,7 @@ def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_confi
 
 
 def test_evaluation_takes_the_other_loss_for_batches_that_are_not_full(tmp_path):
-    path = tmp_path / "tokens.bin"
-    write_token_file(path, [(600, np.arange(200) % 300)], vocab_size=300, tokenizer_checksum="none")
+    text = write_token_file(tmp_path / "tokens.bin", [(600, np.arange(200) % 300)])
     shapes = {"full": [], "rest": []}
 
     def loss_of(kind):
@@ -291,34 +285,19 @@ def test_evaluation_takes_the_other_loss_for_batches_that_are_not_full(tmp_path)
 
         return call
 
-    text, cpu = open_token_file(path), torch.device("cpu")
+    cpu = torch.device("cpu")
     result = evaluate(loss_of("full"), text, 32, 4, cpu, None, loss_of("rest"))
     assert shapes == {"full": [(4, 32)], "rest": [(2, 32), (1, 7)]}
     assert result.loss == 1.0
 
 
-def test_the_speed_is_that_of_the_updates_alone(tiny_config, monkeypatch):
-    now = 0.0
-    monkeypatch.setattr("cs_basics.run.clock.time", SimpleNamespace(monotonic=lambda: now))
-
-    def slow_down(name, seconds):
-        method = getattr(Trainer, name)
-
-        def slow(*arguments, **named):
-            nonlocal now
-            now += seconds
-            return method(*arguments, **named)
-
-        monkeypatch.setattr(Trainer, name, slow)
-
-    slow_down("next_batch", 0.25)
+def test_the_speed_is_that_of_the_updates_alone(tiny_config, slow_down):
+    slow_down(Trainer, "next_batch", 0.25)
     for name in ("run", "validate", "save"):
-        slow_down(name, 100.0)
+        slow_down(Trainer, name, 100.0)
     config = tiny_config.replace(max_steps=9, eval_every=4)
     train_run(config)
-    rows = read_metrics(RunFolder(config.run.run_dir).metrics)
-    speeds = [row["perf/tokens_per_s"] for row in rows if "perf/tokens_per_s" in row]
-    assert speeds == [4 * 32 / 0.25] * 9
+    assert values_of(config, "perf/tokens_per_s") == [4 * 32 / 0.25] * 9
 
 
 def test_the_operations_of_a_token_are_those_of_its_products(tiny_config):

@@ -9,6 +9,7 @@ import types
 import xml.etree.ElementTree as ET
 
 import pytest
+from runs import folder_of
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
@@ -58,7 +59,7 @@ def test_a_spike_is_in_the_metrics_and_on_the_console_once(tiny_config, monkeypa
     monkeypatch.setattr("cs_basics.run.spikes.MIN_LOSSES", 10)
     caplog.set_level("INFO")
     train_run(tiny_config)
-    folder = RunFolder(tiny_config.run.run_dir)
+    folder = folder_of(tiny_config)
     spikes = [row for row in read_metrics(folder.metrics) if "train/spike" in row]
     assert [(row["step"], row["train/spike"]) for row in spikes] == [(15, 77.0)]
     assert caplog.text.count("SPIKE: the training loss jumped to 77.000") == 1
@@ -128,7 +129,7 @@ def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):
 
 
 def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(finished):
-    folder = RunFolder(finished.run.run_dir)
+    folder = folder_of(finished)
     page = folder.report.read_text()
     samples = read_samples(folder.metrics)
     assert [step for step, _ in samples] == [5, 10, 15, 20]
@@ -162,7 +163,7 @@ def test_the_report_of_a_run_whose_end_failed_says_why(tiny_config, monkeypatch)
     monkeypatch.setattr("cs_basics.run.training_run.write_samples", refuse)
     with pytest.raises(OSError, match="no room"):
         train_run(tiny_config)
-    assert "State: no room for stories" in RunFolder(tiny_config.run.run_dir).report.read_text()
+    assert "State: no room for stories" in folder_of(tiny_config).report.read_text()
 
 
 def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypatch):

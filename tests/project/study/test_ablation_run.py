@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -70,20 +69,7 @@ def test_all_variants_of_a_seed_draw_the_same_batches(tiny_config, shared, tmp_p
     assert not torch.equal(seen["base"], seen["other"])
 
 
-def test_only_updates_count_against_the_budget(tiny_config, shared, monkeypatch):
-    now = 0.0
-    monkeypatch.setattr("cs_basics.run.clock.time", SimpleNamespace(monotonic=lambda: now))
-
-    def slow_down(owner, name, seconds):
-        function = getattr(owner, name)
-
-        def slow(*arguments):
-            nonlocal now
-            now += seconds
-            return function(*arguments)
-
-        monkeypatch.setattr(owner, name, slow)
-
+def test_only_updates_count_against_the_budget(tiny_config, shared, slow_down):
     slow_down(ablation_run, "_warm_up", 100.0)
     slow_down(Trainer, "validate", 100.0)
     slow_down(Trainer, "next_batch", 0.25)
@@ -126,8 +112,7 @@ def test_the_largest_activation_is_that_of_the_residual_stream(
 
 def test_unigram_loss_is_the_entropy_of_the_frequencies(tmp_path):
     ids = np.arange(600) ** 2 % 37
-    sizes = {"vocab_size": 300, "tokenizer_checksum": "none"}
-    text = write_token_file(tmp_path / "valid.bin", [(600, ids)], **sizes)
+    text = write_token_file(tmp_path / "valid.bin", [(600, ids)])
     counted = ids[1:500].tolist()
     expected = -sum(math.log(counted.count(i) / len(counted)) for i in counted) / len(counted)
     assert unigram_loss(text, 500) == pytest.approx(expected)

@@ -166,7 +166,7 @@ def test_the_script_draws_follows_and_walks(succeeds, folder):
     assert "x = x + self.attn(self.ln1(x))" in finished.out
 
 
-def test_bad_input_is_one_line(script, folder, tmp_path):
+def test_bad_input_is_one_line(refused, folder, tmp_path):
     kept = folder.path / "microscope.jsonl"
     kept.write_text(json.dumps({"windows": 8, "step": 0}))
     for options, message in (
@@ -175,7 +175,4 @@ def test_bad_input_is_one_line(script, folder, tmp_path):
         ([tmp_path / "nothing"], "holds no run"),
         ([folder.path, "--walk", "--sentence", ""], "--sentence has 0 tokens"),
     ):
-        finished = script("microscope", *options)
-        assert finished.code == 2
-        assert message in finished.err
-        assert finished.err.count("\n") == 1
+        assert message in refused("microscope", *options)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
+from runs import folder_of
 from token_files import write_token_file
 from torch import nn
 
 from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
-from cs_basics.run.folder import RunFolder
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.variants.dropout import Dropout, drops
@@ -136,7 +136,7 @@ def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_whil
     assert [bool(masks.min() == 0) for masks in drawn] == [False] * 3 + [True] * 5
     for one, other in itertools.combinations(drawn[3:], 2):
         assert not torch.equal(one, other)
-    assert not drops(RunFolder(config.run.run_dir).load_model())
+    assert not drops(folder_of(config).load_model())
 
 
 @pytest.mark.parametrize(("parallel", "is_shared"), [("ddp", False), ("fsdp", False), ("tp", True)])
@@ -146,12 +146,12 @@ def test_processes_that_compute_the_same_rows_drop_the_same_and_others_do_not(
     monkeypatch.setattr("cs_basics.variants.dropout.BEGINS_AT", 0.0)
     # There is no process group here that a model could be laid out over.
     monkeypatch.setattr("cs_basics.run.trainer.lay_out", lambda *_: None)
-    ids, sizes = np.arange(200), {"vocab_size": 300, "tokenizer_checksum": "none"}
-    corpus = SimpleNamespace(train=write_token_file(tmp_path / "train.bin", [(600, ids)], **sizes))
+    tokens = write_token_file(tmp_path / "train.bin", [(600, np.arange(200))])
+    corpus = SimpleNamespace(train=tokens)
     config = tiny_config.replace(dropout=0.3, parallel=parallel)
     masks = []
     for rank in range(2):
-        folder = RunFolder(config.run.run_dir)
+        folder = folder_of(config)
         trainer = Trainer(config, folder, corpus, Clock(1, None), World(rank, 2))
         trainer.next_batch()
         masks.append(torch.stack(trainer.dropout.masks))

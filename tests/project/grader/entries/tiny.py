@@ -12,8 +12,8 @@ from files import write_files
 from processes import ROOT
 
 from cs_basics.stories.grammar import write_stories
-from cs_grader.entries.case import Case, Terms, Texts
-from cs_grader.entries.entry import read_entry
+from cs_grader.entries.case import Case, Texts
+from cs_grader.entries.entry import Terms, read_entry
 
 COMMAND = (
     "debug --vocab-size 300 --context-length 32 --d-model 32 --d-ff 64 --num-layers 1"
