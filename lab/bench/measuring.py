@@ -23,7 +23,7 @@ class Row(NamedTuple):
     peer: float | None = None
     """The same of the peer that the name gives, measured in the same run."""
     goal: str = ""
-    """A bound on the ratio, if there is one, and whether it is met."""
+    met: bool | None = None
 
     @property
     def compared(self) -> tuple[str, str]:
@@ -43,12 +43,12 @@ def compare(
     at_least: float | None = None,
 ) -> Row:
     """Return a row whose goal, if any, is a bound on ours / peer."""
-    ratio, goal = ours / peer, ""
+    goal, met = "", None
     if at_most is not None:
-        goal = f"at most {at_most} x: {'met' if ratio <= at_most else 'MISSED'}"
+        goal, met = f"at most {at_most} x", ours / peer <= at_most
     elif at_least is not None:
-        goal = f"at least {at_least} x: {'met' if ratio >= at_least else 'MISSED'}"
-    return Row(name, ours, unit, peer, goal)
+        goal, met = f"at least {at_least} x", ours / peer >= at_least
+    return Row(name, ours, unit, peer, goal, met)
 
 
 def show(rows: Iterable[Row]) -> list[Row]:
@@ -57,7 +57,8 @@ def show(rows: Iterable[Row]) -> list[Row]:
     print(f"{'':60}{'ours':>10}{'peer':>10}  {'unit':<10}{'ratio':>7}  goal")
     for row in rows:
         peer, ratio = row.compared
-        line = f"{row.name:60}{row.ours:>10,.5g}{peer:>10}  {row.unit:<10}{ratio:>7}  {row.goal}"
+        goal = f"{row.goal}: {'met' if row.met else 'MISSED'}" if row.goal else ""
+        line = f"{row.name:60}{row.ours:>10,.5g}{peer:>10}  {row.unit:<10}{ratio:>7}  {goal}"
         print(line.rstrip(), flush=True)
         shown.append(row)
     return shown
