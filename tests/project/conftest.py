@@ -155,6 +155,12 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def of_texts(texts):
+    """Flags that name them."""
+    return ["--train-text", str(texts[0]), "--valid-text", str(texts[1])]
+
+
+@pytest.fixture(scope="session")
 def bpe(texts):
     """A vocabulary of 400 tokens and its merges."""
     return train_bpe(texts[0], 400, [END_OF_TEXT])

@@ -62,7 +62,7 @@ def sit(tmp_path):
         report_file = tmp_path / "report.json"
         report_file.unlink(missing_ok=True)
         options = ["-p", "no:randomly", "-p", "no:xdist", "--quiet", "--exam-report", report_file]
-        environment = {**plain_environment(), "PYTHONPATH": str(folder)}
+        environment = plain_environment(folder)
         finished = python("-m", "pytest", *options, *arguments, cwd=folder, env=environment)
         assert report_file.exists(), finished.stdout + finished.stderr
         return {row["item"]: row for row in json.loads(report_file.read_text(encoding="utf-8"))}

@@ -16,10 +16,9 @@ WRITERS = {"reference": ROOT / "cs_basics", "independent": HERE.parent / "bank" 
 """Folders with the modules that a student writes, as two people wrote them."""
 
 
-def plain_environment():
-    """The environment of a student: one thread, and this repository is not there."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return {**kept, "OMP_NUM_THREADS": "1"}
+def plain_environment(folder=""):
+    """The environment of a student: one thread, and in place of this repository a folder."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)}
 
 
 def with_answers(folder, answers):

@@ -47,9 +47,7 @@ def test_a_mistake_is_named_as_by_the_examination(filled, answers, sit, tmp_path
 
 
 @pytest.mark.slow
-def test_everything_runs(filled, inside, texts, tmp_path):
-    train, valid = map(str, texts)
-    of_texts = ["--train-text", train, "--valid-text", valid]
+def test_everything_runs(filled, inside, of_texts, tmp_path):
     training = ["train", "stories", *SMALL, *of_texts]
     clear, fast, zipped = tmp_path / "clear", tmp_path / "fast", tmp_path / "submission.zip"
     jobs = {

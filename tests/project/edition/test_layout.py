@@ -39,8 +39,7 @@ def test_every_file_that_is_named_is_there(edition):
 
 
 def run(folder, *arguments):
-    environment = {**plain_environment(), "PYTHONPATH": str(folder)}
-    return python(*arguments, cwd=folder, env=environment)
+    return python(*arguments, cwd=folder, env=plain_environment(folder))
 
 
 def test_every_module_can_be_imported_and_is_clean(edition, tmp_path):
@@ -64,9 +63,9 @@ def test_nothing_is_started(edition, answers, sit):
     assert {row["problem"] for row in rows.values()} == set(make_starter.RUBRIC)
 
 
-def test_a_script_names_in_one_line_what_is_still_to_be_written(edition, texts, tmp_path):
-    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
-    finished = run(edition, "scripts/train.py", "debug", *map(str, given))
+def test_a_script_names_in_one_line_what_is_still_to_be_written(edition, of_texts, tmp_path):
+    given = [*of_texts, "--run-dir", tmp_path / "run"]
+    finished = run(edition, "scripts/train.py", "debug", *given)
     assert finished.returncode == 2
     last = finished.stderr.splitlines()[-1]
     assert last.startswith("error: train_bpe in ")

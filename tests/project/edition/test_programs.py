@@ -42,28 +42,17 @@ def program(request, filled, answers, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", ["independent"], indirect=True)
-def test_a_program_of_another_style_graduates(program, sit, inside, texts, tmp_path, chromium):
+def test_a_program_of_another_style_graduates(program, sit, inside, of_texts, tmp_path, chromium):
     transformers = pytest.importorskip("transformers", reason="needs the transformers package")
     rows = sit(program)
     assert {item: row["message"] for item, row in rows.items() if row["outcome"] != "passed"} == {}
 
     run, llama, page = (str(tmp_path / name) for name in ("run", "llama", "p.html"))
-    train, valid = map(str, texts)
-    training = [
-        "train",
-        "debug",
-        *SMALL,
-        "--max-steps",
-        "100",
-        "--train-text",
-        train,
-        "--valid-text",
-        valid,
-    ]
+    training = ["train", "debug", *SMALL, "--max-steps", "100", *of_texts]
     jobs = {
         "rehearse": ["rehearse"],
         "train": [*training, "--run-dir", run],
-        "evaluate": ["evaluate", run, "--text", valid, "--json"],
+        "evaluate": ["evaluate", run, "--text", of_texts[-1], "--json"],
         "export": ["export", run, "--out", llama],
         "share": ["share", run, "--exact", "--out", page],
         "generate": ["generate", run, *WRITING],

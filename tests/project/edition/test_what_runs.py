@@ -30,19 +30,9 @@ def fault(module, old, new):
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_a_fault_in_what_the_student_wrote_changes_the_run_or_ends_it(
-    filled, inside, texts, tmp_path
+    filled, inside, of_texts, tmp_path
 ):
-    given = [
-        *SMALL,
-        "--fast",
-        "off",
-        "--max-grad-norm",
-        "0.1",
-        "--train-text",
-        str(texts[0]),
-        "--valid-text",
-        str(texts[1]),
-    ]
+    given = [*SMALL, "--fast", "off", "--max-grad-norm", "0.1", *of_texts]
     changes = {"": [], **{name: [fault(*change)] for name, change in FAULTS.items()}}
     jobs = [
         {

@@ -92,7 +92,7 @@ def finding(rule="needs review", **changes):
     return Finding(**(about | changes))
 
 
-def student(seed, *, size=6):
+def student(seed):
     """Someone with a skill of their own: some problems right, some wrong, the last not begun."""
     rng = random.Random(seed)
     skill, reached = rng.random() ** 0.4, rng.randint(6, 30)
@@ -100,7 +100,7 @@ def student(seed, *, size=6):
     for place, problem in enumerate(RUBRIC):
         diagnosis = rng.choice(MISTAKES.get(problem, [None]))
         is_weak = rng.random() > skill
-        for number in range(size):
+        for number in range(6):
             is_hidden = number % 2 == 1
             outcome = "failed" if is_weak and rng.random() < 0.6 else "passed"
             if place > reached:

@@ -96,14 +96,3 @@ def test_what_a_file_cannot_hold_is_refused(refused, make_run, tokenizer, tmp_pa
     run = page_cases.make_run(tmp_path / "byte", byte)
     assert "special token '\\n'" in refused("export", run.path, *out)
     assert not list(tmp_path.glob("*.gguf*"))
-
-
-def test_what_exists_is_not_replaced(refused, make_run, tmp_path):
-    path = tmp_path / "model.gguf"
-    path.touch()
-    assert "exists" in refused("export", make_run().path, "--format", "gguf", "--out", path)
-
-
-def test_a_llama_folder_has_one_type(refused, make_run, tmp_path):
-    out = ["--out", tmp_path / "llama", "--dtype", "q8_0"]
-    assert "needs --format gguf" in refused("export", make_run().path, *out)

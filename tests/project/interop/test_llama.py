@@ -166,13 +166,13 @@ def test_a_trained_model_writes_the_same_in_transformers_and_comes_back(llama, f
 
 
 def test_the_scripts_export_import_write_measure_and_train_on(
-    script, succeeds, make_run, texts, tmp_path
+    script, succeeds, make_run, texts, of_texts, tmp_path
 ):
     run, out, back = make_run(num_kv_heads=2), tmp_path / "llama", tmp_path / "back"
     result = script("export", run.path, "--out", out)
     assert (result.code, result.err) == (0, "")
     assert 'pipeline("text-generation"' in result.out
-    shorter = ["--context-length", "32", "--train-text", texts[0], "--valid-text", texts[1]]
+    shorter = ["--context-length", "32", *of_texts]
     result = script("import_llama", out, "--out", back, *shorter, "--max-steps", "3")
     assert (result.code, result.err) == (0, "")
     assert back.joinpath("config.json").exists()

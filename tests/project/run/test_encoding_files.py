@@ -1,5 +1,6 @@
 """Encoding files: resumed after a kill, shared out, joined; always the same ids."""
 
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import held_elsewhere
 from waiting import until
 
 from cs_basics.fast.text import tokenizer as fast_tokenizer
@@ -38,15 +40,15 @@ def text(tmp_path, monkeypatch):
     return path
 
 
-def interrupted_at(tokenizer, text, out, num_blocks, error=KeyboardInterrupt):
+def interrupted_at(tokenizer, text, out, num_blocks):
     """Encode until so many blocks are done, and be interrupted."""
     calls = itertools.count()  # The first is made before any block is done.
 
     def interrupt(*_told):
         if next(calls) == num_blocks:
-            raise error
+            raise KeyboardInterrupt
 
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         encode_file(tokenizer, text, out, 1, interrupt)
 
 
@@ -96,27 +98,21 @@ def test_what_another_attempt_has_left_is_not_gone_on_with(tokenizer, text, tmp_
     assert encoded.tokens.tolist() == tokenizer.encode_bytes(text.read_bytes()).tolist()
 
 
-def claim(path, claimed, done):
+@contextlib.contextmanager
+def locked(path):
     import fcntl
 
     with path.open("wb") as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
-        claimed.set()
-        done.wait(30)
+        yield
 
 
 def test_a_file_that_another_process_writes_is_refused(tokenizer, text, tmp_path):
     pytest.importorskip("fcntl")
-    context = multiprocessing.get_context("fork")
-    claimed, done = context.Event(), context.Event()
-    other = context.Process(target=claim, args=(tmp_path / "out.part", claimed, done))
-    other.start()
-    assert claimed.wait(30)
-    with pytest.raises(ValueError, match="another process"):
-        encode_file(tokenizer, text, tmp_path / "out")
-    assert (tmp_path / "out.part").exists()
-    done.set()
-    other.join()
+    with held_elsewhere(locked, tmp_path / "out.part"):
+        with pytest.raises(ValueError, match="another process"):
+            encode_file(tokenizer, text, tmp_path / "out")
+        assert (tmp_path / "out.part").exists()
     encode_file(tokenizer, text, tmp_path / "out")
 
 

@@ -1,6 +1,5 @@
 """Runs that end before their time: by a signal, a full disk, a file that is gone."""
 
-import multiprocessing
 import os
 import random
 import shlex
@@ -13,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from processes import held_elsewhere
 from runs import folder_of, rows_of
-from test_training import assert_same_bits, final_state, timeless_rows
+from test_training import assert_same_bits, assert_same_run, final_state, timeless_rows
 
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.clock import Clock
@@ -68,8 +68,7 @@ def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
         train_run(tiny_config)
     assert final_state(tiny_config)["iteration"] == 8
     train_run(tiny_config, resume=True)
-    assert_same_bits(final_state(whole), final_state(tiny_config))
-    assert timeless_rows(whole) == timeless_rows(tiny_config)
+    assert_same_run(whole, tiny_config)
 
 
 def test_the_random_states_go_on_too(tiny_config, before_update):
@@ -140,8 +139,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whol
     train_run(tiny_config.replace(max_steps=3))
     shutil.rmtree(folder_of(tiny_config).checkpoints)
     train_run(tiny_config, resume=True)
-    assert_same_bits(final_state(whole), final_state(tiny_config))
-    assert timeless_rows(whole) == timeless_rows(tiny_config)
+    assert_same_run(whole, tiny_config)
 
 
 def test_a_run_killed_while_its_text_is_prepared_is_resumed_and_its_folder_not_taken_for_free(
@@ -245,8 +243,7 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     assert not list(folder.checkpoints.glob("*.tmp"))
     (small_disk / "junk").unlink()
     train_run(config, resume=True)
-    assert_same_bits(final_state(whole), final_state(config))
-    assert timeless_rows(whole) == timeless_rows(config)
+    assert_same_run(whole, config)
 
 
 @pytest.mark.parametrize(("name", "is_gone"), [("train", True), ("valid", False)])
@@ -267,8 +264,7 @@ def test_a_signal_during_the_last_update_stops_the_run_too(tiny_config, whole, b
         train_run(tiny_config)
     assert "final/loss" not in rows_of(tiny_config)[-1]
     train_run(tiny_config, resume=True)
-    assert_same_bits(final_state(whole), final_state(tiny_config))
-    assert timeless_rows(whole) == timeless_rows(tiny_config)
+    assert_same_run(whole, tiny_config)
 
 
 def test_minutes_that_are_over_before_the_first_update_are_no_result(tiny_config):
@@ -321,23 +317,13 @@ def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
     assert "step-00000005.pt; --resume goes on from it" in line
 
 
-def hold(folder, is_held, is_over):
-    with folder.claim():
-        is_held.set()
-        is_over.wait()
-
-
 def test_two_processes_do_not_train_in_one_folder(tiny_config):
     folder = folder_of(tiny_config)
-    context = multiprocessing.get_context("fork")
-    is_held, is_over = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(folder, is_held, is_over))
-    other.start()
-    is_held.wait()
-    with pytest.raises(ValueError, match="another process is training in"):
+    with (
+        held_elsewhere(folder.claim),
+        pytest.raises(ValueError, match="another process is training in"),
+    ):
         train_run(tiny_config)
-    other.kill()
-    other.join()
     # What a killed process leaves is no claim, and is gone after the next run.
     lock = folder.path / "lock"
     assert lock.exists()

@@ -79,6 +79,11 @@ def assert_same_bits(left, right):
         assert left == right
 
 
+def assert_same_run(one, other):
+    assert_same_bits(final_state(one), final_state(other))
+    assert timeless_rows(one) == timeless_rows(other)
+
+
 def test_a_warm_up_as_long_as_the_run_is_named(tiny_config, caplog):
     train_run(tiny_config.replace(max_steps=2, warmup_steps=2))
     assert "warmup_steps=2 of max_steps=2: the learning rate never reaches" in caplog.text
@@ -125,8 +130,7 @@ def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, settin
     train_run(whole)
     train_until_killed(config, at_step, monkeypatch)
     train_run(config, resume=True)
-    assert_same_bits(final_state(whole), final_state(config))
-    assert timeless_rows(whole) == timeless_rows(config)
+    assert_same_run(whole, config)
 
 
 def test_a_run_makes_the_updates_of_the_loop_in_the_book(tiny_config):

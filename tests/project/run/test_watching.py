@@ -27,14 +27,14 @@ def spikes_of(losses, detector):
     return [index for index, loss in enumerate(losses) if detector.is_new_spike(loss)]
 
 
-def usual_losses(count, seed=0):
+def usual_losses():
     """A loss that falls with the noise of small batches."""
-    chance = random.Random(seed)
-    return [2 + 4 * math.exp(-step / 100) + chance.gauss(0, 0.1) for step in range(count)]
+    chance = random.Random(0)
+    return [2 + 4 * math.exp(-step / 100) + chance.gauss(0, 0.1) for step in range(1000)]
 
 
 def test_each_jump_is_told_once_however_long_it_lasts():
-    losses = usual_losses(1000)
+    losses = usual_losses()
     losses[300] += 3
     losses[600:640] = [loss + 2 for loss in losses[600:640]]
     losses[800] += 3
@@ -42,7 +42,7 @@ def test_each_jump_is_told_once_however_long_it_lasts():
 
 
 def test_a_large_spike_does_not_hide_a_smaller_one_after_it():
-    losses = usual_losses(1000)
+    losses = usual_losses()
     losses[500] += 20
     losses[520] += 2
     assert spikes_of(losses, SpikeDetector()) == [500, 520]

@@ -14,16 +14,15 @@ from waiting import until
 OPTIONS = ["--preset", "debug", "--max-steps", "3", "--seeds", "0"]
 
 
-def command(texts, folder, *more):
-    given = ["--train-text", texts[0], "--valid-text", texts[1], "--out", folder]
-    return ["positions", *map(str, given), *OPTIONS, *more]
+def command(of_texts, folder, *more):
+    return ["positions", *of_texts, "--out", folder, *OPTIONS, *more]
 
 
 @pytest.fixture(scope="module")
-def finished(texts, tmp_path_factory):
+def finished(of_texts, tmp_path_factory):
     """The folder of a finished suite, and what its making printed. Copy it, do not change it."""
     folder = tmp_path_factory.mktemp("ablation") / "suite"
-    result = python("scripts/ablate.py", *command(texts, folder))
+    result = python("scripts/ablate.py", *command(of_texts, folder))
     assert result.returncode == 0, result.stderr + result.stdout
     return folder, result.stdout
 
@@ -55,10 +54,10 @@ def test_a_suite_runs_every_variant_with_every_seed_and_reports(finished):
     assert not list(folder.glob("**/*.pt"))
 
 
-def test_a_finished_suite_only_writes_its_report_anew(suite, succeeds, texts):
+def test_a_finished_suite_only_writes_its_report_anew(suite, succeeds, of_texts):
     before = results(suite)
     (suite / "report.md").unlink()
-    result = succeeds("ablate", *command(texts, suite))
+    result = succeeds("ablate", *command(of_texts, suite))
     assert "every run is done" in result.out
     assert re.search(r"^rope +\d\.\d{4} bits per byte", result.out, re.MULTILINE)
     assert results(suite) == before
@@ -74,14 +73,14 @@ def test_a_finished_suite_only_writes_its_report_anew(suite, succeeds, texts):
         (["--seeds", "-1"], "seeds=(-1,)"),
     ],
 )
-def test_other_settings_for_the_same_folder_are_refused(suite, refused, texts, more, words):
+def test_other_settings_for_the_same_folder_are_refused(suite, refused, of_texts, more, words):
     before = results(suite)
-    assert words in refused("ablate", *command(texts, suite, *more))
+    assert words in refused("ablate", *command(of_texts, suite, *more))
     assert results(suite) == before
 
 
 def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(
-    suite, succeeds, refused, texts, monkeypatch
+    suite, succeeds, refused, of_texts, monkeypatch
 ):
     for folder in suite.glob("runs/*"):
         shutil.rmtree(folder)
@@ -92,12 +91,12 @@ def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(
         "    os._exit(3)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(suite), prepend=os.pathsep)
-    assert "log.txt" in refused("ablate", *command(texts, suite))
+    assert "log.txt" in refused("ablate", *command(of_texts, suite))
     assert "crashed (exit code 3): out of luck" in (suite / "report.md").read_text()
     before = results(suite)
     assert set(before) == {"no-positions-seed0"}
     (suite / "sitecustomize.py").unlink()
-    result = succeeds("ablate", *command(texts, suite))
+    result = succeeds("ablate", *command(of_texts, suite))
     assert "[ 1/2] rope, seed 0" in result.out
     assert result.out.count("seed") == 1
     assert before.items() < results(suite).items()

@@ -15,6 +15,7 @@ TRAIN = f"train debug {TEXTS} --run-dir new"
 RESUME = "train debug --run-dir run --resume"
 TOKENS = "train_tokenizer --text text.txt --out new --no-warn --vocab-size"
 ENCODE = "encode --tokenizer tokenizer --no-warn"
+ZIP = "instructor/make_gradescope --out new"
 STORIES = "write_stories --out new --megabytes"
 PRESETS_D_FF = PRESETS["debug"][1].model.d_ff
 
@@ -28,6 +29,11 @@ REFUSED = {
     "instructor/grade .": "/grade.py: --out PATH. See ",
     "instructor/make_starter --out new --solution new": "error: --solution new is --out, too",
     "instructor/make_starter --out run": "run exists",
+    f"{ZIP} --minutes 0": "--minutes 0",
+    f"{ZIP} --exam-seed 77": "--exam-seed 77",
+    f"{ZIP} --only nothing": "--only nothing",
+    f"{ZIP} --packages nowhere.txt": "nowhere.txt is not a file",
+    f"{ZIP} --out text.txt/x/y.zip": "text.txt is not a folder",
     f"{TRAIN} --train-text none.txt": "none.txt does not exist",
     f"{TRAIN} --train-text wide.txt": "this converts it: iconv -f UTF-16",
     f"{TRAIN} --train-text short.txt": "fewer than one context",
@@ -53,6 +59,8 @@ REFUSED = {
     "serve run --num-places 0": "num_places=0 must be at least 1",
     "serve run --host 203.0.113.1": "cannot listen at 203.0.113.1",
     "export run --out tokenizer": "tokenizer already exists",
+    "export run --out text.txt --format gguf": "text.txt already exists",
+    "export run --out new --dtype q8_0": "needs --format gguf",
     f"ablate positions --preset debug {TEXTS} --out .": "holds no ablation",
     f"{STORIES} 0": "megabytes=0",
     f"{STORIES} 1e303": "megabytes=1e+303 must be positive and at most 1,000,000",

@@ -35,10 +35,9 @@ TINY = shlex.split("""
 
 
 @pytest.fixture
-def tiny(texts, no_pictures, tmp_path):  # noqa: ARG001
+def tiny(of_texts, no_pictures, tmp_path):  # noqa: ARG001
     """How the tiny model is trained by the script."""
-    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
-    return ["train", "debug", *given, *TINY]
+    return ["train", "debug", *of_texts, "--run-dir", tmp_path / "run", *TINY]
 
 
 @pytest.fixture
@@ -176,9 +175,9 @@ def test_a_run_goes_on_with_texts_that_have_moved_and_not_with_others(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_without_a_folder_the_next_free_one_is_taken(succeeds, texts, tmp_path, monkeypatch):
+def test_without_a_folder_the_next_free_one_is_taken(succeeds, of_texts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ["--train-text", texts[0], "--valid-text", texts[1], *TINY, "--max-steps", 1]
+    given = [*of_texts, *TINY, "--max-steps", 1]
     for _ in range(2):
         succeeds("train", "debug", *given)
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["debug", "debug-2"]
@@ -284,13 +283,12 @@ def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, m
 
 
 @pytest.mark.slow
-def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(texts, tmp_path):
+def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(tiny, tmp_path):
     environment = os.environ | {
         "CXX": str(tmp_path / "no-such-compiler"),
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
     }
-    given = ["--train-text", texts[0], "--valid-text", texts[1], "--run-dir", tmp_path / "run"]
-    result = python("scripts/train.py", "debug", *given, *TINY, "--fast", "auto", env=environment)
+    result = python("scripts/train.py", *tiny[1:], "--fast", "auto", env=environment)
     assert result.returncode == 0, result.stderr
     assert "torch.compile does not work here, so the run is not compiled" in result.stdout
     assert "Traceback" not in result.stderr

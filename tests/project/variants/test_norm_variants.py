@@ -28,8 +28,8 @@ TOLERANCE = {
 }
 
 
-def over_root(x, measured, eps=1e-5):
-    return x / np.sqrt(np.mean(measured**2, axis=-1, keepdims=True) + eps)
+def over_root(x, measured):
+    return x / np.sqrt(np.mean(measured**2, axis=-1, keepdims=True) + 1e-5)
 
 
 def in_groups(x):
