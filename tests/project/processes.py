@@ -31,7 +31,7 @@ def held_elsewhere(hold, *arguments):
             is_held.set()
             context.Event().wait()
 
-    other = context.Process(target=stay)
+    other = context.Process(target=stay, daemon=True)
     other.start()
     assert is_held.wait(30)
     yield
