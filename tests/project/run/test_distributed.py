@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from processes import ROOT, run
-from runs import folder_of, rows_of
+from run_rows import folder_of, rows_of
 from waiting import until
 
 from cs_basics.run.config import SECTION_OF

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from runs import folder_of, rows_of, values_of
+from run_rows import folder_of, rows_of, values_of
 from token_files import write_token_file
 
 from cs_basics.data import get_batch
