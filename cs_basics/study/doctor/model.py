@@ -141,7 +141,7 @@ def position_table(s: Subject) -> Findings:
 
 def _is_waves(buffer: Tensor) -> bool:
     """Tell whether a buffer holds sines and cosines."""
-    sizes = torch.view_as_real(buffer) if buffer.is_complex() else buffer
+    sizes = torch.view_as_real(buffer) if buffer.is_complex() else buffer.float()
     is_mask = ((sizes == 0) | (sizes == 1)).all()
     is_bounded = buffer.dim() > 1 and sizes.abs().max() <= 1.001
     return bool(is_bounded and sizes.std() > 0.1 and not is_mask)

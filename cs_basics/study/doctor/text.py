@@ -165,6 +165,7 @@ def rows(s: Watch) -> Findings:  # noqa: C901
 
 
 def _unpadded(row: Tokens, target: Tokens) -> Tokens:
-    """Return the beginning of a row, as long as it is neither padded nor masked."""
-    is_padding = padding(torch.as_tensor(row)[None])[0].numpy()
-    return row[: max(4, int((~is_padding & (target >= 0)).sum()))]
+    """Return the part of a row that is neither padded, on the left or on the right, nor masked."""
+    ids = torch.as_tensor(row)[None]
+    is_kept, start = ~padding(ids)[0].numpy() & (target >= 0), int(padding(ids.flip(1)).sum())
+    return row[start:][: max(4, int(is_kept[start:].sum()))]

@@ -116,7 +116,8 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
         logits = first_of(output).detach()[:, :-1]
         if logits.dim() == 3 and ids.shape[1] == logits.shape[1] + 1:
             # The loss of the batch's own tokens by what the model returned.
-            nats = nats_of(logits, ids[:, 1:])[~padding(ids)[:, 1:].cpu()]
+            is_padding = padding(ids) | padding(ids.flip(1)).flip(1)
+            nats = nats_of(logits, ids[:, 1:])[~is_padding[:, 1:].cpu()]
             inside.append(nats.mean().item())
 
     tensors, seen = list(s.bare.parameters()), None
@@ -272,7 +273,7 @@ def ending(s: Watch) -> Findings:
     with s.quiet():
         s.bare.eval()
         largest = s.logits(s.inputs).abs()
-    largest = largest[largest < 1e4].max().item()  # -1e9 is no token's.
+    largest = largest.where(largest < 1e4, 0).max().item()  # -1e9 is no token's.
     if largest > MOST_LOGIT:
         yield Finding(
             "logits-drift",
