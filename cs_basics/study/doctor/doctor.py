@@ -137,7 +137,9 @@ class Doctor:
         """Print and return what was found, the most probable cause first."""
         atexit.unregister(self.report)
         s = self.watch
-        if s.vocab:
+        if s.is_replaced:
+            s.could_not.append("the end: the loop trains another model, which needs a new Doctor")
+        elif s.vocab:
             with s.off():
                 for check in AFTER:
                     run_check(check, s)
@@ -145,18 +147,22 @@ class Doctor:
                     run_check(trial.rates, s)
                 losses = [(i + 1, u.loss) for i, u in enumerate(s.updates)]
                 s.findings += curve.overfitting(losses, self.validations)
+                s.findings += curve.too_good(self.validations, text.pair_entropy(s))
                 s.findings += () if s.findings else curve.divergence(losses)
         kinds = {finding.cause: finding for finding in reversed(s.findings)}
         found = sorted(kinds.values(), key=Finding.rank)
         if path := os.environ.get("DOCTOR_JSON"):
             Path(path).write_text(json.dumps([asdict(finding) for finding in found], indent=1))
-        print(as_text(found, s.could_not))  # noqa: T201
+        whose = f"rank {s.rank}: " if s.world_size > 1 else ""
+        print(whose + as_text(found, s.could_not))  # noqa: T201
         return found
 
 
 def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:
     """Return the report: a line if all is well, else the first cause in full, and the others."""
-    lines = [f"1. {finding}" for finding in found[:1]] or ["doctor: healthy (no fault found)"]
+    could_not = list(could_not)
+    well = "no fault found in what could be checked" if could_not else "healthy (no fault found)"
+    lines = [f"1. {finding}" for finding in found[:1]] or [f"doctor: {well}"]
     lines += ["Fix this first; it may explain what else was seen:"][: len(found) - 1]
     lines += [f"- {f.cause}: {f.seen}" + f" ({f.place})" * bool(f.place) for f in found[1:]]
     return "\n".join([*lines, *(f"(could not check {reason})" for reason in could_not)])

@@ -110,6 +110,13 @@ def unigram_entropy(s: Watch) -> float:
     return entropies(some)[0]
 
 
+def pair_entropy(s: Watch) -> float:
+    """Return the entropy of a token after the one before, in nats; 0 for a text that repeats."""
+    if s.tokens is None or Places(s.tokens).share_repeated(s.time) > 0.2:
+        return 0.0
+    return entropies(np.asarray(s.tokens[:MOST_TEXT]))[1]
+
+
 def rows(s: Watch) -> Findings:  # noqa: C901
     """See that rows are windows of the text, unequal, and spread over it."""
     tokens, place = s.tokens, s.batches
@@ -120,7 +127,8 @@ def rows(s: Watch) -> Findings:  # noqa: C901
     if tokens is not None and windows and 4 <= time < len(tokens):
         places = Places(tokens)
         is_varied, epoch = places.share_repeated(time) < 0.5, len(tokens) / s.rows[0][0].size
-        found = [places.find(window) for window in windows]
+        # One or two ids of padding are not told from text.
+        found = [places.find(window[2:-2] if len(window) > 8 else window) for window in windows]
         lost = [window for window, at in zip(windows, found, strict=True) if at is None]
         if lost and places.is_whole:
             yield Finding(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cs_basics.run.random_state import random_states, restore_random_states
 from cs_basics.study.doctor.subject import Subject, caller, parts_of, undisturbed
@@ -88,7 +88,8 @@ class Watch(Subject):
     spent_s = 0.0
     place: str | None = None
     """Where the last step was made."""
-    is_off = False
+    is_off = is_replaced = False
+    """Whether the loop has gone on to train another model."""
     _left = _stepped = _before = None
 
     def __post_init__(self) -> None:
@@ -114,6 +115,11 @@ class Watch(Subject):
         loss = self.loss_of(model, batch)
         if self.is_off or not loss.requires_grad:
             return loss
+        if isinstance(model, nn.Module) and self.bare is not model:
+            both = zip(model.parameters(), self.bare.parameters(), strict=False)
+            if not any(one is other for one, other in both):
+                self.is_off = self.is_replaced = True
+                return loss
         self.num_calls += 1
         part = Part(batch, random, loss.item(), self._mode)
 
