@@ -248,29 +248,27 @@ def install(requirements: Path, cache: Path) -> str:
 
 def _is_first(path: Path, text: str) -> bool:
     """Write a private file unless there is one: of several processes exactly one is the first."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError:  # A file system without links: there it may be half written after a kill.
-        return _is_created(path, text)
-    finally:
-        Path(temporary).unlink()
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8"
+    ) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            return False
+        except OSError:  # A file system without links: there it may be half written after a kill.
+            return _is_created(path, text)
     return True
 
 
 def _is_created(path: Path, text: str) -> bool:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        path.touch(0o600, exist_ok=False)
     except FileExistsError:
         return False
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+    path.write_text(text, encoding="utf-8")
     return True
 
 

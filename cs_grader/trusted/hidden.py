@@ -14,17 +14,16 @@ MIN_CHARACTERS = 22
 """As many letters and digits as hold 128 bits."""
 
 
-def new_secret() -> str:
-    """Draw a secret of 256 bits."""
-    return secrets.token_hex(32)
-
-
-def check_secret(secret: str) -> str:
+def check_secret(secret: str | None) -> str:
     """Return a secret that somebody chose; "" if it is "0", which means no hidden inputs.
+
+    If nobody chose one, it is drawn, of 256 bits.
 
     Raises:
         ValueError: It could be guessed.
     """
+    if secret is None:
+        return secrets.token_hex(32)
     if secret == "0":
         return ""
     if len(secret) < MIN_CHARACTERS:

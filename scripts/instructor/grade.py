@@ -24,7 +24,7 @@ from cs_grader.results.reading import shown_points
 from cs_grader.trusted import batch
 from cs_grader.trusted.batch import Graded
 from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of
-from cs_grader.trusted.hidden import check_secret, new_secret
+from cs_grader.trusted.hidden import check_secret
 from cs_grader.trusted.submissions import Submission, find_submissions, passed_over
 from cs_grader.trusted.tiers import choose_tier
 
@@ -70,7 +70,7 @@ def main(
     """
     check_numbers(jobs, minutes)
     part, problems = part_of(shard), chosen(only, tests)
-    secret = new_secret() if exam_seed is None else check_secret(exam_seed)
+    secret = check_secret(exam_seed)
     if packages is not None and not packages.is_file():
         raise ValueError(f"--packages {packages} is not a file")
     ignored = {

@@ -1,11 +1,13 @@
 """Results such as marking produces, for tests of what is written from them."""
 
+import base64
 import dataclasses
 import random
 
 from report import RUBRIC
 
 from cs_grader.result import Finding, Item, Problem, Result
+from cs_grader.results.github import github_result
 
 MISTAKES = {
     "rmsnorm": ["eps-is-added-outside-of-the-root", "the-mean-is-subtracted-first"],
@@ -115,3 +117,8 @@ def student(seed):
 
 def everyone(num):
     return [student(seed) for seed in range(num)]
+
+
+def github(submission):
+    """Return what GitHub decodes."""
+    return base64.b64decode(github_result(submission), validate=True).decode()

@@ -1,6 +1,5 @@
 """What is written from a result: the same points everywhere, in each reader's form."""
 
-import base64
 import csv
 import io
 import json
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import sample_results
-from sample_results import SECRET, everyone, finding, item, result
+from sample_results import SECRET, everyone, finding, github, item, result
 
 from cs_grader.results import reading
 from cs_grader.results.class_page import class_page
@@ -141,20 +140,16 @@ def test_junit_counts_as_the_result_does(failed):
     assert len(root.findall(".//failure")) == 3
 
 
-def github(submission):
-    return json.loads(base64.b64decode(github_result(submission), validate=True))
-
-
 def test_github_gets_a_test_for_each_problem_within_its_limits(failed):
-    decoded = github(failed)
+    decoded = json.loads(github(failed))
     assert (decoded["version"], decoded["status"], decoded["max_score"]) == (3, "fail", 100.0)
     assert [test["score"] for test in decoded["tests"]] == [0.5, 4.0, 0.0]
     assert [test["status"] for test in decoded["tests"]] == ["fail", "pass", "fail"]
-    long = github(result([item(outcome="error", message="x " * 999)]))
+    long = json.loads(github(result([item(outcome="error", message="x " * 999)])))
     for test in [*decoded["tests"], *long["tests"]]:
         assert len(test["output"]) <= 500
     assert "\n" not in github_result(failed)
-    assert github(result([item()]))["status"] == "pass"
+    assert json.loads(github(result([item()])))["status"] == "pass"
 
 
 def test_markdown_has_a_row_for_each_problem(failed):
@@ -166,12 +161,7 @@ def test_markdown_has_a_row_for_each_problem(failed):
 
 # --- what a student may see ---
 
-STUDENT_OUTPUTS = [results_json, junit_xml, github_result, markdown, student_page]
-
-
-def text_of(write, submission):
-    text = write(submission)
-    return base64.b64decode(text).decode() if write is github_result else text
+STUDENT_OUTPUTS = [results_json, junit_xml, github, markdown, student_page]
 
 
 @pytest.mark.parametrize("write", STUDENT_OUTPUTS)
@@ -186,7 +176,7 @@ def test_of_hidden_items_only_their_number_is_shown(write):
         ]
         calls = (finding("forbidden", operator=words, file=words, is_hidden=True),)
         known = result([*public, *hidden], output=words, policy=calls, seconds=float(len(words)))
-        texts.append(text_of(write, known))
+        texts.append(write(known))
     assert texts[0] == texts[1]
     # Gradescope hands extra_data back to the container of the next submission.
     assert "987654321" not in texts[0]
@@ -206,13 +196,13 @@ def test_an_instructor_sees_what_is_hidden():
 def test_what_needs_review_is_not_for_the_student(write):
     forbidden = finding("forbidden", operator="torch.rms_norm", file="mine.py", problem="rmsnorm")
     submission = result([item(outcome="failed")], policy=(finding(operator="gc"), forbidden))
-    assert "model/layers.py" not in text_of(write, submission)
+    assert "model/layers.py" not in write(submission)
 
 
 def test_a_forbidden_operator_is_cited_with_file_and_line():
     submission = result([item("linear", outcome="failed")], policy=(finding("forbidden"),))
     for write in (results_json, markdown, student_page):
-        text = text_of(write, submission)
+        text = write(submission)
         assert "torch.nn.functional.linear" in text
         assert "model/layers.py, line 12" in text
 

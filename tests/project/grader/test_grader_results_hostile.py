@@ -1,6 +1,5 @@
 """Whatever a submission writes, every output stays what it is: escaped, bounded and well-formed."""
 
-import base64
 import csv
 import dataclasses
 import io
@@ -13,11 +12,10 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_results import NASTY, finding, item, result
+from sample_results import NASTY, finding, github, item, result
 
 from cs_grader.plain_text import one_line, plain
 from cs_grader.results.class_page import class_page
-from cs_grader.results.github import github_result
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
 from cs_grader.results.markdown import code, escape
@@ -43,10 +41,6 @@ def hostile(text):
     ]
     about = {"submission": text, "note": text, "output": text, "policy": tuple(found)}
     return dataclasses.replace(result(items), **about)
-
-
-def github(submission):
-    return base64.b64decode(github_result(submission)).decode()
 
 
 def page(submission):

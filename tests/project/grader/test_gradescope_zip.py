@@ -34,11 +34,13 @@ def make(succeeds, tmp_path):
 
 @pytest.fixture
 def container(make, tmp_path):
-    """Lay out a folder as Gradescope does, with the reference handed in."""
+    """Lay out a folder as Gradescope does for a problem, with the reference handed in."""
 
     def call(*options):
         base = tmp_path / "autograder"
-        with zipfile.ZipFile(make("--require-isolation", "process", *options)[0]) as archive:
+        with zipfile.ZipFile(
+            make("--require-isolation", "process", "--only", *options)[0]
+        ) as archive:
             archive.extractall(base / "source")
         shutil.copyfile(base / "source" / "run_autograder", base / "run_autograder")
         (base / "submission_metadata.json").write_text("{}")
@@ -114,7 +116,7 @@ def test_the_script_that_no_test_runs_is_bash():
 
 
 def test_reference_gets_full_marks_in_a_folder_laid_out_like_theirs(container):
-    base = container("--only", "silu", "--only", "linear", "--exam-seed", SECRET)
+    base = container("silu", "--only", "linear", "--exam-seed", SECRET)
     results, said = run(base)
     assert results["score"] == 4.0, said
     assert [test["name"] for test in results["tests"]] == ["Linear layer", "SiLU"]
@@ -126,7 +128,7 @@ def test_reference_gets_full_marks_in_a_folder_laid_out_like_theirs(container):
 
 @pytest.mark.needs
 def test_a_wrong_submission_is_told_what_is_wrong(container):
-    base = container("--only", "silu", "--hidden-items", "after_published")
+    base = container("silu", "--hidden-items", "after_published")
     adapters = base / "submission" / "tests" / "adapters.py"
     text = adapters.read_text() + "\n\ndef run_silu(in_features):\n    return 2 * in_features\n"
     adapters.write_text(text)
@@ -141,7 +143,7 @@ def test_a_wrong_submission_is_told_what_is_wrong(container):
 
 
 def test_nothing_handed_in_is_a_score_of_zero_with_a_note(container):
-    base = container("--only", "silu")
+    base = container("silu")
     shutil.rmtree(base / "submission")
     (base / "submission").mkdir()
     results, _ = run(base)
@@ -150,13 +152,13 @@ def test_nothing_handed_in_is_a_score_of_zero_with_a_note(container):
 
 
 def test_an_image_without_python_still_reports(container):
-    results, _ = run(container("--only", "silu"), AUTOGRADER_PYTHON="/nowhere/python")
+    results, _ = run(container("silu"), AUTOGRADER_PYTHON="/nowhere/python")
     assert results["score"] == 0
     assert "tell your instructor" in results["output"]
 
 
 def test_a_container_that_allows_less_isolation_marks_nothing(container, tmp_path):
-    base = container("--only", "silu")
+    base = container("silu")
     options = base / "source" / "autograder.json"
     strict = json.loads(options.read_text()) | {"require_isolation": "bubblewrap"}
     options.write_text(json.dumps(strict))
@@ -172,7 +174,7 @@ def test_a_container_that_allows_less_isolation_marks_nothing(container, tmp_pat
 
 @pytest.mark.parametrize("moment", ["at once", "in the middle"])
 def test_killed_at_any_time_the_results_are_valid(container, moment):
-    base = container("--only", "train_bpe")
+    base = container("train_bpe")
     file = base / "results" / "results.json"
     with start(base) as process:
         limit = time.monotonic() + 120

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from files import write_files
 from processes import ROOT, python
 from report import RUBRIC
 
@@ -399,12 +400,11 @@ def test_library_follows_the_rule_but_for_kernels_microscope_and_doctor():
 
 
 def test_library_check_says_file_and_line(tmp_path):
-    package = tmp_path / "library"
-    (package / "native").mkdir(parents=True)
-    (package / "layers.py").write_text("import torch\n\n\nx = torch.nn.functional.one_hot\n")
-    (package / "native" / "norms.py").write_text(
-        "import torch\n\n\ndef f(x):\n    torch.rms_norm(x, (1,))\n"
-    )
+    files = {
+        "layers.py": "import torch\n\n\nx = torch.nn.functional.one_hot\n",
+        "native/norms.py": "import torch\n\n\ndef f(x):\n    torch.rms_norm(x, (1,))\n",
+    }
+    package = write_files(tmp_path / "library", files)
     layers = "library/layers.py:4: torch.nn.functional.one_hot is not among"
     norms = "library/native/norms.py:5: torch.rms_norm is not allowed"
     finished = check(package)

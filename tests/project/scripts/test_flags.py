@@ -1,10 +1,10 @@
 """What a script does with its output, and which package it uses."""
 
 import os
-import shutil
 import subprocess
 
 import pytest
+from files import write_files
 from processes import ROOT, python
 
 PRINT = "import cli\ndef main():\n    print('caf\\u00e9')\ncli.run(main)\n"
@@ -28,14 +28,12 @@ def test_a_letter_that_stdout_does_not_have_is_escaped():
 
 
 def test_a_script_uses_the_package_beside_it_whatever_is_installed(tmp_path):
-    run_folder = tmp_path / "cs_basics" / "run"
-    for folder in (run_folder, tmp_path / "scripts"):
-        folder.mkdir(parents=True)
-    for empty in (run_folder.parent / "__init__.py", run_folder / "__init__.py"):
-        empty.touch()
-    (run_folder / "progress.py").write_text("OnProgress = object\n")
-    shutil.copy(ROOT / "scripts" / "cli.py", tmp_path / "scripts")
-    script = tmp_path / "scripts" / "where.py"
-    script.write_text("import cli\nimport cs_basics\nprint(cs_basics.__file__)\n")
-    found = python(script, check=True)
+    files = {
+        "cs_basics/__init__.py": "",
+        "cs_basics/run/__init__.py": "",
+        "cs_basics/run/progress.py": "OnProgress = object\n",
+        "scripts/cli.py": (ROOT / "scripts" / "cli.py").read_bytes(),
+        "scripts/where.py": "import cli\nimport cs_basics\nprint(cs_basics.__file__)\n",
+    }
+    found = python(write_files(tmp_path, files) / "scripts" / "where.py", check=True)
     assert found.stdout.strip() == str(tmp_path / "cs_basics" / "__init__.py")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from files import write_files
 from processes import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
@@ -39,10 +40,9 @@ def _no_flags(monkeypatch):
 
 @pytest.fixture
 def edition(tmp_path, monkeypatch):
-    for place, text in {"cs_basics/optim.py": STUDENTS, "cs_basics/run/trainer.py": OURS}.items():
-        (tmp_path / place).parent.mkdir()
-        (tmp_path / place).write_text(text)
-        monkeypatch.syspath_prepend((tmp_path / place).parent)
+    write_files(tmp_path, {"cs_basics/optim.py": STUDENTS, "cs_basics/run/trainer.py": OURS})
+    for folder in ("cs_basics", "cs_basics/run"):
+        monkeypatch.syspath_prepend(tmp_path / folder)
     monkeypatch.setattr(cli, "ROOT", tmp_path)
     monkeypatch.setattr(cli, "IS_EDITION", True)
     yield importlib.import_module("trainer")
