@@ -249,6 +249,18 @@ def test_a_place_is_in_the_users_code(cause, changes, written):
     assert finding.place == f"{__file__}:{written.__code__.co_firstlineno}"
 
 
+def test_a_loop_that_goes_on_with_another_model_needs_another_doctor():
+    change = {"after": lambda self, update: update == 9 and setattr(self, "model", Model(self))}
+    doctor = type("Changed", (Loop,), change)().run()
+    assert doctor.report() == []
+    (reason,) = doctor.watch.could_not
+    assert reason.endswith("the loop trains another model, which needs a new Doctor")
+
+
+def test_a_validation_loss_that_no_model_reaches_is_a_leak():
+    assert found(evaluate=lambda _: 0.01)[0] == "future-leak"
+
+
 def test_dropout_in_an_evaluation_is_seen():
     assert found(evaluate=lambda self: self.loss_on(self.held, is_training=True)) == [
         "train-eval-mode"
