@@ -88,7 +88,8 @@ class Watch(Subject):
     spent_s = 0.0
     place: str | None = None
     """Where the last step was made."""
-    is_off = is_replaced = False
+    is_off = False
+    is_replaced = False
     """Whether the loop has gone on to train another model."""
     _left = _stepped = _before = None
 

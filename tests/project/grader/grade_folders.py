@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from processes import ROOT
+
 from cs_grader.trusted import batch
 from cs_grader.trusted.batch import Graded
 from cs_grader.trusted.examination import Terms
 from cs_grader.trusted.submissions import Submission
 from cs_grader.trusted.tiers import choose_tier
-
-ROOT = Path(__file__).parents[3]
 
 
 def grade(

@@ -4,13 +4,14 @@
 import copy
 import json
 import math
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from processes import ROOT, python
 from torch import nn
 
 from cs_basics.run.training_run import train_run
@@ -19,7 +20,6 @@ from cs_basics.study.doctor.curve import divergence, looped, overfitting, platea
 from cs_basics.study.doctor.of_run import before_run
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
-ROOT = Path(__file__).parents[3]
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
 
 
@@ -267,7 +267,14 @@ def test_dropout_in_an_evaluation_is_seen():
     ]
 
 
+def with_a_mask(_, blocks):
+    made = nn.ModuleList(blocks)
+    made.register_buffer("mask", torch.ones(TIME, TIME, dtype=torch.bool).tril())
+    return made
+
+
 HEALTHY = {
+    "a Boolean mask among the buffers": {"blocks": with_a_mask},
     "as it is": {},
     "gradients are accumulated": {"parts": 2},
     "without a warm-up, SGD with momentum": {
@@ -283,6 +290,19 @@ HEALTHY = {
 @pytest.mark.parametrize("oddity", HEALTHY)
 def test_a_healthy_loop_has_no_findings(oddity):
     assert found(**HEALTHY[oddity]) == []
+
+
+def test_equal_batches_have_equal_numbers_in_all_processes():
+    code = """
+import types, torch
+from cs_basics.study.doctor.watch import Watch
+seen = types.SimpleNamespace(is_off=False, hashes=[], rows=[])
+Watch.drawn(seen, (torch.arange(6).view(2, 3), torch.ones(2, 3)))
+print(seen.hashes)
+"""
+    runs = [python("-c", code, env={**os.environ, "PYTHONHASHSEED": seed}) for seed in "12"]
+    assert runs[0].stdout.startswith("[")
+    assert runs[0].stdout == runs[1].stdout
 
 
 def test_a_probe_leaves_no_trace():
