@@ -405,7 +405,12 @@ class Trainer:
         """Generate a short text and log it, unless the model is sharded."""
         run, can_call = self.config.run, not self.layout.is_split
         if run.num_samples and can_call and self.world.is_first:
-            text = write_story(
-                self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
-            )
+            try:
+                text = write_story(
+                    self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
+                )
+            except Exception as error:
+                # A student's classes may raise anything, and this step is still to be saved.
+                logger.warning("no sample: %s: %s", type(error).__name__, error)
+                return
             log.log_sample(self.step, text)
