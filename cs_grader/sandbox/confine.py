@@ -158,7 +158,9 @@ def keep_processors() -> bool:
         Whether the filter is in place.
     """
     calls = DENIED.get(platform.machine())
-    return calls is not None and _deny({**calls, "denied": (calls["affinity"],)}, True)
+    if calls is None or not isinstance(call := calls["affinity"], int):
+        return False
+    return _deny({**calls, "denied": (call,)}, allow_network=True)
 
 
 def _deny(machine: Calls, allow_network: bool) -> bool:
