@@ -66,7 +66,7 @@ def build(run: Path) -> Any:  # noqa: ANN401  torch is not imported yet
     """Build the model that the configuration describes and load its weights, and nothing else."""
     import torch
 
-    from cs_basics.run.model_config import ModelConfig
+    from cs_basics.settings.model import ModelConfig
     from cs_basics.variants.model import Transformer
 
     settings = json.loads((run / "config.json").read_bytes())["settings"]

@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 from cs_basics.generate import checked_prompt
 from cs_basics.interop.serve.batch import Batch, Scored, Text
 from cs_basics.interop.serve.requests import Completion
-from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.text_stream import TextStream
 from cs_basics.run.writing import hints, opening
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 

@@ -22,8 +22,8 @@ from waiting import until
 from cs_basics.fast.decoding import Decoder, generate
 from cs_basics.generate import GREEDY, Sampling
 from cs_basics.interop.serve.inside import next_logits, operated, parts
-from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
 JSON = {"Content-Type": "application/json"}

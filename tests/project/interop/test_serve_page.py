@@ -24,7 +24,7 @@ from waiting import until
 
 from cs_basics.interop.page_file import write_page
 from cs_basics.interop.serve.inside import parts
-from cs_basics.run.config import END_OF_TEXT
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
 
