@@ -23,7 +23,6 @@ from cs_basics.interop.llama import export_llama
 from cs_basics.interop.page_file import write_page
 from cs_basics.run import trainer
 from cs_basics.run.batches import draw_batch
-from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
@@ -33,6 +32,7 @@ from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.training_run import train_run
 from cs_basics.run.writing import generate_texts
+from cs_basics.settings.run import END_OF_TEXT, TrainConfig
 from cs_basics.stories.grammar import write_stories
 from cs_basics.study.accounting import parameters
 from cs_basics.training import Batch

@@ -43,6 +43,7 @@ for _place in (place for problem in RUBRIC.values() for place in problem["write"
 
 GIVEN = (
     "cs_basics/__init__.py", "cs_basics/generate.py", "cs_basics/training.py", "cs_basics/run/*",
+    "cs_basics/settings/*",
     "cs_basics/stories/*", "cs_basics/study/*", "cs_basics/study/doctor/*",
     "cs_basics/interop/*",
     # JavaScript that runs a trained model in a browser: the only forward pass and encoder that
