@@ -72,7 +72,8 @@ def _check_section(section: Any) -> None:  # noqa: ANN401  a dataclass
     for name, value in beyond_the_book(section).items():
         if not has_room(NEEDS[name]):
             raise ValueError(
-                f"{name}={value} needs cs_basics/{NEEDS[name]}, which this edition leaves out"
+                f"{name}={value} needs cs_basics/{NEEDS[name]}, which this edition leaves out: "
+                "leave the option out, or take a preset without it, such as stories"
             )
 
 
