@@ -31,7 +31,9 @@ FILE_INTERVAL_S = 10.0
 ROOT = Path(__file__).parents[1]
 IS_EDITION = (ROOT / "tests" / "exam/stored.py").is_file()
 """Whether this is a student edition, which has stored answers."""
-GIVEN = tuple(f"cs_basics/{folder}" for folder in ("interop", "run", "stories", "study"))
+GIVEN = tuple(
+    f"cs_basics/{folder}" for folder in ("interop", "run", "settings", "stories", "study")
+)
 """Folders of the edition's cs_basics that are not the student's."""
 _GIVEN_FILES = re.compile(
     rf"(cs_grader|scripts|.*site-packages|{'|'.join(GIVEN)})/"

@@ -18,13 +18,13 @@ from cli import ROOT, is_students, run
 
 from cs_basics.interop.llama import export_llama
 from cs_basics.interop.page_file import write_page
-from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.training_run import train_run
 from cs_basics.run.writing import generate_texts
+from cs_basics.settings.run import END_OF_TEXT, TrainConfig
 from cs_basics.stories.grammar import write_stories
 
 TEXT = f"Once upon a time{END_OF_TEXT}\n\nZo\u00eb's  cat \u732b said: 12 mice!\n"

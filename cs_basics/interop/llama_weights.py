@@ -24,7 +24,7 @@ from torch import Tensor
 
 from cs_basics.interop.conventions import SIZES, check_conventions
 from cs_basics.run.json_file import read_json
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import open_token_file
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -81,12 +81,6 @@ def weights_data(state: dict[str, Tensor], *, is_exact: bool) -> tuple[list[dict
             }
         named.append({"name": name, **places[key]})
     return named, base64.b64encode(packed).decode("ascii")
-
-
-def float32_data(values: Tensor) -> dict[str, str]:
-    """Return numbers in base64, for JSON; served.js makes a Float32Array of them."""
-    packed = values.detach().cpu().float().contiguous().numpy().tobytes()
-    return {"float32": base64.b64encode(packed).decode("ascii")}
 
 
 def tokenizer_data(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -43,6 +43,7 @@ for _place in (place for problem in RUBRIC.values() for place in problem["write"
 
 GIVEN = (
     "cs_basics/__init__.py", "cs_basics/generate.py", "cs_basics/training.py", "cs_basics/run/*",
+    "cs_basics/settings/*",
     "cs_basics/stories/*", "cs_basics/study/*", "cs_basics/study/doctor/*",
     "cs_basics/interop/*",
     # JavaScript that runs a trained model in a browser: the only forward pass and encoder that
@@ -59,7 +60,7 @@ GIVEN = (
 LEFT_OUT = (
     "cs_grader/rules/__init__.py", "cs_grader/rules/findings.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
-    "scripts/join_tokens.py", "scripts/microscope.py", "scripts/serve.py", "scripts/size.py",
+    "scripts/join_tokens.py", "scripts/microscope.py", "scripts/size.py",
     "scripts/train_tokenizer.py",
 )  # fmt: skip
 """Exceptions, which need the fast twins or other solutions."""

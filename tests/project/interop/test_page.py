@@ -21,8 +21,8 @@ from cs_basics.generate import Sampling, generate
 from cs_basics.interop.page_book import book_lines
 from cs_basics.interop.page_file import MAX_PARAMETERS, check_size, write_page
 from cs_basics.interop.page_script import joined_script
-from cs_basics.run.config import END_OF_TEXT
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.model import Transformer
 
@@ -278,7 +278,7 @@ def test_all_views_open_for_other_forms_of_the_model(chromium, run, tmp_path, fo
 
 def test_a_model_too_large_for_a_page_is_refused_in_one_line():
     check_size(MAX_PARAMETERS, is_exact=False)
-    with pytest.raises(ValueError, match=r"at most 64,000,000 .*64,000,001: serve it"):
+    with pytest.raises(ValueError, match=r"at most 64,000,000 .*64,000,001: write with"):
         check_size(MAX_PARAMETERS + 1, is_exact=False)
     with pytest.raises(ValueError, match=r"16,000,000 parameters in float32.*leave out --exact"):
         check_size(MAX_PARAMETERS, is_exact=True)

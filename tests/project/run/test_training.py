@@ -95,7 +95,7 @@ def test_a_run_shorter_than_its_warm_up_warms_up_over_a_tenth_of_it(tiny_config,
     train_run(config)
     rates = values_of(config, "optim/lr")
     assert rates[3] == pytest.approx(0.04 * config.optim.lr)
-    assert rates[5] > 0.8 * config.optim.lr
+    assert max(rates) > 0.6 * config.optim.lr
     said = "shorter than its warm-up of 100 updates: the learning rate is at its highest after 3"
     assert caplog.text.count(said) == 1
     short = tiny_config.replace(max_steps=9, warmup_steps=10, run_dir=config.run.run_dir / "9")

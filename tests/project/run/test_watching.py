@@ -13,12 +13,12 @@ from run_rows import folder_of
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
-from cs_basics.run.presets import PRESETS
 from cs_basics.run.report import INTERVAL_S, MAX_POINTS, Report, contents
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
 from cs_basics.run.wandb_sink import Wandb
+from cs_basics.settings.presets import PRESETS
 
 CONFIG = PRESETS["debug"][1]
 
