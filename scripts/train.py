@@ -23,7 +23,7 @@ from cs_basics.interop.page_file import write_page
 from cs_basics.run import look
 from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.stopping import TrainingStoppedError
 from cs_basics.run.training_run import train_run
@@ -144,8 +144,8 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     # Both on the same part of the text.
     losses = [row["val/loss"] for row in read_metrics(folder.metrics) if "val/loss" in row]
     if best and best_loss is not None and losses and best_loss < OVERFITTED * losses[-1]:
-        step = int(best.stem.removeprefix("step-"))
-        print(f"The run has overfitted: at step {step:,} the loss was {best_loss:.4f} on part of")
+        step = f"{step_of(best):,}"
+        print(f"The run has overfitted: at step {step} the loss was {best_loss:.4f} on part of")
         print("that text. --checkpoint best takes the model of that step.\n")
     print(f"everything     {folder.path}")
     print(f"report         {folder.report}")

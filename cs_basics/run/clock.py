@@ -4,6 +4,9 @@ import math
 import time
 from dataclasses import dataclass
 
+MEASURED = 3
+"""Updates whose time says how many fit into a run."""
+
 
 @dataclass
 class Clock:
@@ -18,6 +21,11 @@ class Clock:
 
     def __post_init__(self) -> None:
         self._start = time.monotonic()
+        self._first: tuple[int, float] | None = None
+
+    def count_from(self, step: int) -> None:
+        """Take the updates after this one, which has just been made, for the speed of the run."""
+        self._first = step, self.elapsed_s
 
     @property
     def elapsed_s(self) -> float:
@@ -47,6 +55,15 @@ class Clock:
         by_steps = self.max_steps or math.inf
         by_time = step * self.max_seconds / self.elapsed_s if self.max_seconds else math.inf
         return min(by_steps, by_time)
+
+    def warmup_steps(self, step: int, wanted: int) -> int:
+        """Return the updates of the warm-up: those that are wanted, or a tenth of a shorter run."""
+        num_fitting = self.max_steps or math.inf
+        if self.max_seconds and self._first and step > self._first[0] + MEASURED:
+            num_made, seconds = step - 1 - self._first[0], self.elapsed_s - self._first[1]
+            left = num_made * (self.max_seconds - self.elapsed_s) / max(seconds, 1e-9)
+            num_fitting = min(num_fitting, step + left)
+        return wanted if wanted < num_fitting else max(1, round(num_fitting / 10))
 
     def seconds_left(self, step: int, seconds_per_step: float) -> float:
         """Estimate the seconds until the run is over at the given speed."""

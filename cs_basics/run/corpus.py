@@ -1,14 +1,13 @@
 """The corpus of a run: texts, tokenizer and token files, prepared before the first step."""
 
 import logging
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.look import look_at_text, warn_of
+from cs_basics.run.look import check_is_text, look_at_text, warn_of
 from cs_basics.run.model import accelerate
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
@@ -51,19 +50,13 @@ def prepare_corpus(
         ValueError: A text is shorter than one context or refused by `look_at_text`, or a token file
             is of a text of another size or of another tokenizer.
     """
-    parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
-    missing = [path for path in parts if not path.exists()]
-    try:
-        texts = _texts(config, folder, on_progress)
-        tokenizer = _tokenizer(texts[0], config.model.vocab_size, folder, on_progress, is_fast)
-        train, valid = (
-            _tokens(tokenizer, text, folder.tokens / name, config.model.context_length, on_progress)
-            for text, name in zip(texts, ("train.bin", "valid.bin"), strict=True)
-        )
-    except BaseException:
-        for path in missing:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
+    texts = _texts(config, folder, on_progress)
+    tokenizer = _tokenizer(texts[0], config.model.vocab_size, folder, on_progress, is_fast)
+    # The validation text first: it is shorter, and may be too short.
+    valid, train = (
+        _tokens(tokenizer, text, folder.tokens / name, config.model.context_length, on_progress)
+        for text, name in zip(reversed(texts), ("valid.bin", "train.bin"), strict=True)
+    )
     if train.num_tokens < (in_batch := config.data.batch_size * config.model.context_length):
         one_batch = f"one batch has {in_batch:,}, and repeats what it holds"
         warn_of(texts[0], f"{train.num_tokens:,} tokens, but {one_batch}")
@@ -121,19 +114,29 @@ def _tokens(
     return token_file
 
 
+def _check_text(path: Path, context_length: int) -> None:
+    """Refuse a text that cannot be trained on, before hours of work for another one."""
+    if "TinyStories" in path.name and not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist: scripts/download.py tinystories fetches it"
+        )
+    check_is_text(path)
+    if not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, which cannot be read twice: name a file")
+    if (num_bytes := path.stat().st_size) <= context_length:
+        raise ValueError(
+            f"{path} has {num_bytes} bytes, fewer than one context of {context_length} + 1 tokens: "
+            "give more text or a smaller context_length"
+        )
+
+
 def _texts(
     config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
 ) -> tuple[Path, Path]:
     """Return the given texts, or write those of the embedded corpus into the folder of the run."""
     if config.data.train_text is not None and config.data.valid_text is not None:
-        for path in (config.data.train_text, config.data.valid_text):
-            if not path.is_file():
-                hint = (
-                    " (scripts/download.py tinystories fetches it)"
-                    if "TinyStories" in path.name
-                    else "; --train-text and --valid-text name the files"
-                )
-                raise FileNotFoundError(f"{path} does not exist{hint}")
+        for path in (config.data.valid_text, config.data.train_text):
+            _check_text(path, config.model.context_length)
         if not (folder.tokens / "valid.bin").exists():
             look_at_text(config.data.train_text)
             look_at_text(config.data.valid_text, train=config.data.train_text)

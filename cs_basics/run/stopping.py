@@ -1,4 +1,4 @@
-"""Clean stops: Ctrl-C and SIGTERM are recorded, and the run stops after the current update."""
+"""Clean stops: Ctrl-C, SIGTERM and SIGHUP are recorded; the run stops after the current update."""
 
 import signal
 import threading
@@ -6,7 +6,11 @@ import time
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = [
+    signal.Signals[name]
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)  # Windows has no SIGHUP, which a closed terminal sends.
+]
 # A second SIGINT within this time is the same Ctrl-C: the terminal sends it to every process, and
 # torchrun forwards it to its processes once more.
 SAME_PRESS_S = 1.0
@@ -26,9 +30,10 @@ class TrainingStoppedError(Exception):
 
 
 class StopSignals:
-    """Context manager that records Ctrl-C and SIGTERM; a second Ctrl-C raises KeyboardInterrupt.
+    """Context manager that records the first of SIGNALS; a second Ctrl-C raises KeyboardInterrupt.
 
-    Outside the main thread it records nothing, since Python allows signal handlers only there.
+    A signal that is ignored stays ignored, as SIGHUP is under nohup. Outside the main thread it
+    records nothing, since Python allows signal handlers only there.
     """
 
     def __init__(self) -> None:
@@ -39,7 +44,8 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._note) for number in SIGNALS}
+            heeded = [n for n in SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._note) for number in heeded}
         return self
 
     def __exit__(

@@ -50,6 +50,8 @@ MIN_ROWS = 5
 least MIN_ROWS between two validation losses, if there are as many updates."""
 MAX_UNSAVED_S = 60.0
 """What a kill may cost, whatever eval_every says."""
+SAVING_RATIO = 10
+"""A checkpoint that takes long to write is followed by at least so many times that of updates."""
 MUCH = 0.5
 """From this share of a run's time on, it is said that preparing took it."""
 
@@ -129,8 +131,11 @@ class Trainer:
         self.spikes = SpikeDetector()
         self.speed = Speed()
         self.saved_step: int | None = None
-        self.saved_s = 0.0
-        """Seconds of the clock at the last checkpoint, or before the first update."""
+        self.save_again_s = 0.0
+        """Seconds of the clock at which the next checkpoint is due, if there is no other reason."""
+        self.first_step = 1
+        """The first update of this process, whose time includes compiling."""
+        self.has_short_warmup = False
         self.is_asked_to_stop = False
         self.validated: dict[int, float] = {}
         """The step that was last validated, and its loss: only its checkpoint can be the best."""
@@ -144,26 +149,30 @@ class Trainer:
             TrainingDivergedError: The weights are not finite; nothing was written.
         """
         held = [part for group in self.optimizer.param_groups for part in group["params"]]
-        if not all(part.isfinite().all() for part in held):
+        num_bad = sum(not part.isfinite().all() for part in held)
+        # Of all processes: one that raised alone would leave the others waiting for it.
+        if any(self.world.sum([num_bad])):
             raise TrainingDivergedError(
                 f"step {self.step}: the update made weights that are not finite, which are not "
                 "saved"
             )
+        began_s = self.clock.read_s()
         model, optimizer = self.layout.whole(self.optimizer)
-        self.saved_step, self.saved_s = self.step, self.clock.elapsed_s
-        if not self.world.is_first:
-            return
-        progress = {
-            "step": self.step,
-            "random": random_states(),
-            "elapsed_s": self.clock.elapsed_s,
-            "recent_losses": self.recent_losses,
-            "spikes": self.spikes.state(),
-            "num_metrics_bytes": log.sync(),
-        }
-        path = self.folder.checkpoint_of(self.step)
-        write_checkpoint(path, model, optimizer, self.step, progress)
-        self.folder.prune_checkpoints(self.step, self.validated.get(self.step))
+        if self.world.is_first:
+            progress = {
+                "step": self.step,
+                "random": random_states(),
+                "elapsed_s": self.clock.elapsed_s,
+                "recent_losses": self.recent_losses,
+                "spikes": self.spikes.state(),
+                "num_metrics_bytes": log.sync(),
+            }
+            path = self.folder.checkpoint_of(self.step)
+            write_checkpoint(path, model, optimizer, self.step, progress)
+            self.folder.prune_checkpoints(self.step, self.validated.get(self.step))
+        self.saved_step, saved_s = self.step, self.clock.read_s()
+        wait_s = max(MAX_UNSAVED_S, SAVING_RATIO * (saved_s - began_s))
+        self.save_again_s = self.world.from_first(saved_s + wait_s)
 
     def restore(self) -> None:
         """Restore the newest undamaged checkpoint; without any, begin at the beginning.
@@ -235,8 +244,9 @@ class Trainer:
             TrainingStoppedError: A signal asked for it; the state is saved.
         """
         config, first = self.config, self.step + 1
+        self.first_step = first
         self.speed.restart()
-        self.saved_s = self.world.from_first(self.clock.elapsed_s)
+        self.save_again_s = self.world.from_first(self.clock.elapsed_s) + MAX_UNSAVED_S
         if self.step and self.clock.progress(self.step) >= 1:
             logger.info("no update is left to make: %s", self.clock.used(self.step))
         try:
@@ -264,6 +274,7 @@ class Trainer:
                 is_to_save = True
             if is_to_save:
                 self.save(log)
+            self.goes_on(stop)  # A signal may have come since the last update.
         except TrainingDivergedError as error:
             raise TrainingDivergedError(
                 f"{error}. Try a lower lr than {config.optim.lr:g}"
@@ -285,8 +296,15 @@ class Trainer:
         optim = self.config.optim
         # The schedule is over one step after the last one, which would have a rate of 0 otherwise.
         length = self.clock.expected_steps(step) + 1
+        warmup_steps = self.clock.warmup_steps(step, optim.warmup_steps)
+        if warmup_steps < optim.warmup_steps and not self.has_short_warmup:
+            self.has_short_warmup = True
+            logger.info(
+                f"the run is shorter than its warm-up of {optim.warmup_steps:,} updates: "
+                f"the learning rate is at its highest after {warmup_steps:,}"
+            )
         # A plain number whatever it is of: each checkpoint holds it.
-        return float(SCHEDULES[optim.schedule](step, optim.lr, 0.0, optim.warmup_steps, length))
+        return float(SCHEDULES[optim.schedule](step, optim.lr, 0.0, warmup_steps, length))
 
     def after(self, update: Update, log: MetricsLog) -> None:
         """After an update, log, evaluate and save, whichever of these are due."""
@@ -294,6 +312,8 @@ class Trainer:
         loss = self.world.mean(update.loss)
         self.recent_losses.append(loss)
         self.speed.count_step()
+        if self.step == self.first_step:
+            self.clock.count_from(self.step)
         if self.spikes.is_new_spike(loss):
             log.log(step=self.step, elapsed_s=self.clock.elapsed_s, train__spike=loss)
         if self.step == 1 and self.clock.elapsed_s >= MUCH * (self.clock.max_seconds or math.inf):
@@ -317,8 +337,7 @@ class Trainer:
         if is_due:
             self.sample(log)
             self.validate(log, EVAL_TOKENS)
-        is_old = self.clock.elapsed_s - self.saved_s >= MAX_UNSAVED_S
-        if is_due or is_old:
+        if is_due or self.clock.elapsed_s >= self.save_again_s:
             if self.clock.progress(self.step) < 1:  # The last state is saved by `run`.
                 self.save(log)
             self.speed.restart()
@@ -402,7 +421,8 @@ class Trainer:
                     self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
                 )
             except Exception as error:
-                # A student's classes may raise anything, and this step is still to be saved.
-                logger.warning("no sample: %s: %s", type(error).__name__, error)
+                # A student's generation may raise anything, and the checkpoint is still to come.
+                kind = type(error).__name__
+                logger.warning("step %s: no sample, %s: %s", f"{self.step:,}", kind, error)
                 return
             log.log_sample(self.step, text)

@@ -2,13 +2,13 @@
 
 import contextlib
 import logging
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
+from cs_basics.run.atomic import remove
 from cs_basics.run.clock import Clock
 from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.distributed import ALONE, World, launch
@@ -41,8 +41,8 @@ def train_run(
 ) -> Evaluation:
     """Train a language model and leave everything in its run folder.
 
-    A run that fails within its first minute and before its first update leaves no folder, unless
-    there was one before.
+    A run that fails within its first minute and before its first update leaves nothing. Ctrl-C and
+    a kill leave what is prepared, for a resume.
 
     Args:
         config: The run; run_dir must be set.
@@ -74,7 +74,8 @@ def train_run(
         )
     check_layout(config, world)
     clock = Clock(config.run.max_steps, config.run.max_minutes and 60 * config.run.max_minutes)
-    is_new = not folder.path.exists()
+    parts = (folder.path, folder.config, folder.corpus, folder.tokenizer, folder.tokens)
+    made = [path for path in parts if not path.exists()]
     with folder.claim() if world.is_first else contextlib.nullcontext():
         try:
             return _prepare_and_train(
@@ -83,8 +84,9 @@ def train_run(
         except Exception:
             # A text that took longer to prepare is worth a --resume; so is a run without minutes.
             is_short = clock.elapsed_s < MAX_UNSAVED_S and clock.progress(0) < 1
-            if is_new and is_short and world.is_first and not folder.has_begun():
-                shutil.rmtree(folder.path, ignore_errors=True)
+            if is_short and world.is_first and not folder.has_begun():
+                for path in made:
+                    remove(path)
             raise
 
 
@@ -118,11 +120,6 @@ def _prepare_and_train(
             git_commit=_git_commit(),
             imported_from=folder.imported_from(),
             launch=launch(),
-        )
-    if run.max_steps is not None and config.optim.warmup_steps >= run.max_steps:
-        logger.warning(
-            f"warmup_steps={config.optim.warmup_steps} of max_steps={run.max_steps}: the learning "
-            "rate never reaches its highest; give a smaller warmup_steps"
         )
     find = examine(trainer) if examine else None
     if trainer.is_fast:
@@ -158,12 +155,7 @@ def _prepare(
             folder.write_config(config, launch=launch())
     else:
         world.wait()
-    try:
-        corpus = prepare_corpus(config, folder, on_progress, is_fast=config.run.fast == "auto")
-    except BaseException:
-        if world.is_first and not resume:
-            folder.config.unlink()
-        raise
+    corpus = prepare_corpus(config, folder, on_progress, is_fast=config.run.fast == "auto")
     if world.is_first:
         # Now the others find everything prepared.
         world.wait()

@@ -95,9 +95,8 @@ class FailingWandb(types.ModuleType):
 
             return call
 
-        for name in ("init", "log", "finish", "Table", "Image", "Settings"):
+        for name in ("login", "init", "log", "finish", "Table", "Image", "Settings"):
             setattr(self, name, make(name))
-        self.api = types.SimpleNamespace(api_key="key")
 
 
 @pytest.mark.parametrize("broken", ["init", "log", "finish", "Table", "Settings", "import"])
@@ -112,20 +111,49 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
         wandb.log_results(tmp_path / "loss.png", ["a story"])
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == 3
     assert caplog.text.count("wandb: not used any more") == 1
-    assert fake.calls.count(broken) == (0 if broken == "import" else 1)
+    # Where the service cannot be reached, the disk is tried.
+    assert fake.calls.count(broken) == {"import": 0, "init": 2, "Settings": 2}.get(broken, 1)
+
+
+@pytest.mark.parametrize("broken", ["init", "login"])
+def test_without_a_network_a_run_is_kept_offline_and_its_end_says_how_to_send_it(
+    tmp_path, monkeypatch, caplog, broken
+):
+    fake, folder = FailingWandb(None), tmp_path / "my run"
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    works = getattr(fake, broken)
+
+    def fail_online(**given):
+        if given.get("mode") != "offline":
+            raise OSError("no such host")
+        return works(**given)
+
+    setattr(fake, broken, fail_online)
+    caplog.set_level("INFO")
+    with Wandb("online", CONFIG, folder) as wandb:
+        assert fake.given["init"]["mode"] == "offline"
+        wandb.log({"step": 1})
+    said = [record.message for record in caplog.records]
+    assert said[0].startswith("wandb: connecting")
+    assert said[1:] == [
+        "wandb: the run is kept offline: no such host",
+        f"wandb: kept offline; `wandb sync '{folder}/wandb'/offline-run-*` sends it",
+    ]
 
 
 def test_what_wandb_is_sent_and_that_a_resumed_run_goes_on_under_its_id(tmp_path, monkeypatch):
     fake = FailingWandb(None)
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    for known in (None, "a1b2c3d4"):
+    for known in ("[0-9a-f]{8}", "a1b2c3d4"):
         with Wandb("online", CONFIG, tmp_path) as wandb:
-            assert (fake.given["init"]["id"], fake.given["init"]["resume"]) == (known, "allow")
+            assert re.fullmatch(known, fake.given["init"]["id"])
+            assert fake.given["init"]["resume"] == "allow"
             wandb.log({"step": 1})
             wandb.log_results(tmp_path / "loss.png", ["a story"])
         # As wandb names its folders.
         (tmp_path / "wandb" / "run-20261128_031523-a1b2c3d4").mkdir(parents=True, exist_ok=True)
-    assert fake.calls == ["Settings", "init", "log", "Table", "Image", "log", "finish"] * 2
+    one = ["login", "Settings", "init", "log", "Table", "Image", "log", "finish"]
+    assert fake.calls == one * 2
 
 
 def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):
