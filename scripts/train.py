@@ -25,8 +25,8 @@ from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.run import train_run
 from cs_basics.run.stopping import TrainingStoppedError
-from cs_basics.run.training_run import train_run
 from cs_basics.settings.presets import PRESETS
 from cs_basics.settings.run import SECTIONS, TrainConfig
 from cs_basics.study.doctor.of_run import before_run

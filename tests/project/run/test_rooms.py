@@ -15,7 +15,7 @@ for name in ("resource", "fcntl", "pwd", "grp", "termios"):
 # A whole tree that is installed would lend this one what it leaves out.
 sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in str(finder)]
 from cs_basics.settings.run import TrainConfig
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 for config in json.load(sys.stdin):
     try:
         print(train_run(TrainConfig.from_json(config)).num_tokens > 100)

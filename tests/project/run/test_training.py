@@ -22,10 +22,11 @@ from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.random_state import seed_all
+from cs_basics.run.run import train_run
 from cs_basics.run.schedules import linear_schedule
+from cs_basics.run.speed import flops_per_token
 from cs_basics.run.token_file import open_token_file
-from cs_basics.run.trainer import Trainer, flops_per_token
-from cs_basics.run.training_run import train_run
+from cs_basics.run.trainer import Trainer
 from cs_basics.training import TrainingDivergedError, train
 from cs_basics.variants.model import Transformer
 
@@ -213,7 +214,7 @@ def test_the_rate_before_and_after_is_said_if_a_resumed_run_has_another_length(t
 
 
 def test_a_minute_without_a_checkpoint_ends_with_one(tiny_config, monkeypatch):
-    monkeypatch.setattr("cs_basics.run.trainer.MAX_UNSAVED_S", 0.0)
+    monkeypatch.setattr("cs_basics.run.saving.MAX_UNSAVED_S", 0.0)
     monkeypatch.setattr("cs_basics.run.trainer.SAVING_RATIO", 0)
     train_until_killed(tiny_config.replace(eval_every=500), 6, monkeypatch)
     assert folder_of(tiny_config).all_checkpoints()[-1].name == "step-00000005.pt"
@@ -240,7 +241,7 @@ def test_a_start_that_fails_leaves_no_folder(tiny_config, monkeypatch):
 
 
 def test_what_took_a_minute_to_prepare_is_kept_for_a_resume(tiny_config, monkeypatch):
-    monkeypatch.setattr("cs_basics.run.training_run.MAX_UNSAVED_S", 0.0)
+    monkeypatch.setattr("cs_basics.run.run.MAX_UNSAVED_S", 0.0)
     train_until_killed(tiny_config, 1, monkeypatch)
     train_run(tiny_config, resume=True)
 
