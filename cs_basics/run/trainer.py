@@ -5,6 +5,7 @@ import math
 import signal
 import statistics
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -25,7 +26,7 @@ from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
 from cs_basics.run.model import build_model, compile_training
 from cs_basics.run.optimizer import embedding_tables, make_optimizer
-from cs_basics.run.progress import OnProgress
+from cs_basics.run.progress import OnProgress, signs_of_life
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
 from cs_basics.run.samples import SHORT_TOKENS, write_story
 from cs_basics.run.schedules import SCHEDULES
@@ -284,6 +285,9 @@ class Trainer:
 
     def batches(self, stop: StopSignals) -> Iterator[Batch]:
         """Yield this process's rows of one batch after the other, until the run is over."""
+        with signs_of_life("compiling") if self.is_fast else nullcontext():
+            if self.goes_on(stop):
+                yield self.next_batch()
         while self.goes_on(stop):
             yield self.next_batch()
 

@@ -18,7 +18,7 @@ from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
 from cs_basics.run.metrics import Console, MetricsLog, plot_losses
 from cs_basics.run.model import check_rooms
-from cs_basics.run.progress import OnProgress
+from cs_basics.run.progress import OnProgress, signs_of_life
 from cs_basics.run.report import Find, Report
 from cs_basics.run.samples import write_samples
 from cs_basics.run.stopping import StopSignals
@@ -123,7 +123,8 @@ def _prepare_and_train(
         )
     find = examine(trainer) if examine else None
     if trainer.is_fast:
-        trainer.compile()
+        with signs_of_life("compiling"):
+            trainer.compile()
     num_tokens = len(corpus.train.tokens)
     logger.info(
         f"{trainer.num_parameters:,} parameters, {num_tokens:,} training tokens, {device}, {dtype}"
