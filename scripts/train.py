@@ -98,6 +98,8 @@ def train_in(world: World, command: TrainCommand) -> None:
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     look.logger.disabled = not command.warn
     config = command.config()
+    if "text" in (names := names_in(sys.argv[1:])) and names & {"train_text", "valid_text"}:
+        raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
     if config.run.run_dir is None and (world.size > 1 or launch()):
         raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")
     run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)

@@ -425,8 +425,7 @@ class Trainer:
                     self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
                 )
             except Exception as error:
-                # A student's generation may raise anything, and the checkpoint is still to come.
-                kind = type(error).__name__
-                logger.warning("step %s: no sample, %s: %s", f"{self.step:,}", kind, error)
+                # A student's classes may raise anything, and this step is still to be saved.
+                logger.warning("no sample: %s: %s", type(error).__name__, error)
                 return
             log.log_sample(self.step, text)

@@ -53,7 +53,7 @@ GIVEN = (
     "cs_grader/result.py", "cs_grader/rules/*.py",
     *(f"cs_grader/sandbox/{name}.py" for name in ("blocked", "forbidden", "ledger")),
     "tests/*.*", "tests/exam/*.*", "tests/exam/probes/*", "tests/exam/*/__init__.py",
-    "scripts/*.py", "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE",
+    "scripts/*.py", "docs/learn.md", "docs/pictures/block.svg", "LICENSE",
     "constraints.txt", ".gitignore",
 )  # fmt: skip
 """What is copied as it is; folders of a folder are not, unless they are named."""
