@@ -40,7 +40,7 @@ def main(
     from cs_basics.run.folder import RunFolder
     from cs_basics.run.metrics import read_metrics, read_samples
     from cs_basics.run.report import counted
-    from cs_basics.settings.presets import PRESETS
+    from cs_basics.settings.presets import preset_named
     from cs_basics.study.doctor.doctor import as_text
     from cs_basics.study.doctor.of_run import of_config, of_metrics
 
@@ -50,10 +50,8 @@ def main(
         log = folder.metrics
         found = of_metrics(read_metrics(log), read_samples(log), counted(folder))
         print(as_text(found))
-    elif preset in PRESETS:
-        found = of_config(PRESETS[preset][1], is_fast=submission is None)
     else:
-        raise ValueError(f"there is no preset {preset}: use one of {', '.join(PRESETS)}")
+        found = of_config(preset_named(preset), is_fast=submission is None)
     sys.exit(bool(found))
 
 

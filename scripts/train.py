@@ -8,7 +8,6 @@ python scripts/train.py stories --run-dir runs/stories --resume
 import logging
 import os
 import re
-import shlex
 import sys
 from dataclasses import dataclass
 from itertools import chain, count
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from cli import IS_EDITION, log_to_stdout, names_in, progress_printer, run, this_python
+from cli import IS_EDITION, command_line, log_to_stdout, names_in, progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
@@ -27,6 +26,7 @@ from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.run import train_run
 from cs_basics.run.stopping import TrainingStoppedError
+from cs_basics.run.writing import first_words
 from cs_basics.settings.presets import PRESETS
 from cs_basics.settings.run import SECTIONS, TrainConfig
 from cs_basics.study.doctor.of_run import before_run
@@ -98,6 +98,8 @@ def train_in(world: World, command: TrainCommand) -> None:
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     look.logger.disabled = not command.warn
     config = command.config()
+    if "text" in (names := names_in(sys.argv[1:])) and names & {"train_text", "valid_text"}:
+        raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
     if config.run.run_dir is None and (world.size > 1 or launch()):
         raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")
     run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
@@ -124,6 +126,12 @@ def train_in(world: World, command: TrainCommand) -> None:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
         # The exit code of a program that a signal ended: the run is not finished.
         sys.exit(128 + stopped.signal_number)
+    except KeyboardInterrupt:
+        if world.is_first and RunFolder(run_dir).config.exists():
+            print(
+                f"what is prepared is kept; go on by\n  {resume_command(command.preset, run_dir)}"
+            )
+        raise
     if world.is_first:
         show_result(RunFolder(run_dir), result)
 
@@ -154,15 +162,14 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
         print("               (it shows your code; scripts/share.py makes one without it)")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
-    python = this_python()
-    print(f"write more     {python} scripts/generate.py {folder.path} --prompt 'Once upon a time'")
-    print(f"measure        {python} scripts/evaluate.py {folder.path} --text FILE")
+    prompt = first_words(folder)
+    print(f"write more     {command_line('generate', folder.path, '--prompt', prompt)}")
+    print(f"measure        {command_line('evaluate', folder.path, '--text', 'FILE')}")
 
 
 def resume_command(preset: str, run_dir: Path) -> str:
     """Return the command line that resumes a run."""
-    script = Path(sys.argv[0])
-    return shlex.join([this_python(), str(script), preset, "--run-dir", str(run_dir), "--resume"])
+    return command_line("train", preset, "--run-dir", run_dir, "--resume")
 
 
 def choose_run_dir(preset: str, resume: bool) -> Path:

@@ -64,7 +64,8 @@ class Clock:
         """Return the updates of the warm-up: those that are wanted, or a tenth of a shorter run."""
         num_fitting = self.max_steps or math.inf
         if self.max_seconds and self._first and step > self._first[0] + MEASURED:
-            num_made, seconds = step - 1 - self._first[0], self.elapsed_s - self._first[1]
+            # The rate of a step is asked for at the end of its update.
+            num_made, seconds = step - self._first[0], self.elapsed_s - self._first[1]
             left = num_made * (self.max_seconds - self.elapsed_s) / max(seconds, 1e-9)
             num_fitting = min(num_fitting, step + left)
         return wanted if wanted < num_fitting else max(1, round(num_fitting / 10))

@@ -9,6 +9,7 @@ from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.look import check_is_text, look_at_text, warn_of
 from cs_basics.run.model import accelerate
+from cs_basics.run.one_text import cut_text
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import make_tokenizer, save_tokenizer
@@ -17,6 +18,9 @@ from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stor
 from cs_basics.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
+
+FEW_TOKENS = 10_000
+"""Of a validation text: with fewer, chance decides between runs that differ by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ def prepare_corpus(
     if train.num_tokens < (in_batch := config.data.batch_size * config.model.context_length):
         one_batch = f"one batch has {in_batch:,}, and repeats what it holds"
         warn_of(texts[0], f"{train.num_tokens:,} tokens, but {one_batch}")
+    if valid.num_tokens < FEW_TOKENS:
+        warn_of(texts[1], f"{valid.num_tokens:,} tokens: a loss on so few says little")
     return Corpus(tokenizer, train, valid)
 
 
@@ -114,33 +120,55 @@ def _tokens(
     return token_file
 
 
-def _check_text(path: Path, context_length: int) -> None:
-    """Refuse a text that cannot be trained on, before hours of work for another one."""
-    if "TinyStories" in path.name and not path.exists():
+def _check_text(path: Path) -> None:
+    """Refuse what is no file with text in it, and say where one comes from."""
+    if not path.exists():
+        fetch = "scripts/download.py tinystories fetches it"
+        name = "name a text by --text, or two by --train-text and --valid-text"
         raise FileNotFoundError(
-            f"{path} does not exist: scripts/download.py tinystories fetches it"
+            f"{path} does not exist: {fetch if 'TinyStories' in path.name else name}"
         )
     check_is_text(path)
     if not path.is_file():
         raise ValueError(f"{path} is a pipe or a device, which cannot be read twice: name a file")
-    if (num_bytes := path.stat().st_size) <= context_length:
-        raise ValueError(
-            f"{path} has {num_bytes} bytes, fewer than one context of {context_length} + 1 tokens: "
-            "give more text or a smaller context_length"
-        )
+
+
+def _given_texts(config: TrainConfig, folder: RunFolder) -> tuple[Path, Path] | None:
+    """Return the two texts that a run is given, or those that its one text is cut into."""
+    data, is_begun = config.data, (folder.tokens / "valid.bin").exists()
+    train, valid = data.train_text, data.valid_text
+    if data.text is not None:
+        train, valid = folder.corpus / "train.txt", folder.corpus / "valid.txt"
+        if not valid.exists():
+            _check_text(data.text)
+            look_at_text(data.text)
+            cut_text(data.text, train, valid)
+    elif train is None or valid is None:
+        return None
+    else:
+        _check_text(train)
+        _check_text(valid)
+        logger.info("training on %s, validating on %s", train, valid)
+        if not is_begun:
+            look_at_text(train)
+    if not is_begun:
+        look_at_text(valid, train=train)
+    for path in (train, valid):
+        num_bytes, length = path.stat().st_size, config.model.context_length
+        if num_bytes <= length:
+            raise ValueError(
+                f"{path} has {num_bytes} bytes, fewer than one context of {length} + 1 tokens: "
+                "give more text or a smaller context_length"
+            )
+    return train, valid
 
 
 def _texts(
     config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
 ) -> tuple[Path, Path]:
     """Return the given texts, or write those of the embedded corpus into the folder of the run."""
-    if config.data.train_text is not None and config.data.valid_text is not None:
-        for path in (config.data.valid_text, config.data.train_text):
-            _check_text(path, config.model.context_length)
-        if not (folder.tokens / "valid.bin").exists():
-            look_at_text(config.data.train_text)
-            look_at_text(config.data.valid_text, train=config.data.train_text)
-        return config.data.train_text, config.data.valid_text
+    if (given := _given_texts(config, folder)) is not None:
+        return given
     texts = (folder.corpus / "train.txt", folder.corpus / "valid.txt")
     sizes = (round(config.data.corpus_megabytes * 1e6), VALID_BYTES)
     seeds = (config.run.seed, config.run.seed + VALID_SEED_OFFSET)

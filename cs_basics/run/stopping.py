@@ -1,10 +1,13 @@
 """Clean stops: Ctrl-C, SIGTERM and SIGHUP are recorded; the run stops after the current update."""
 
+import logging
 import signal
 import threading
 import time
 from types import FrameType, TracebackType
 from typing import Any, Self
+
+logger = logging.getLogger(__name__)
 
 SIGNALS = [
     signal.Signals[name]
@@ -61,5 +64,6 @@ class StopSignals:
         now = time.monotonic()
         if not self.received:
             self.received, self._received_at = number, now
+            logger.info("the run ends after this update; a second Ctrl-C ends it at once")
         elif number == signal.SIGINT and now - self._received_at > SAME_PRESS_S:
             raise KeyboardInterrupt

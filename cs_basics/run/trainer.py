@@ -20,7 +20,7 @@ from cs_basics.run.model import compile_training, make_model
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress, signs_of_life
 from cs_basics.run.random_state import restore_random_states, seed_all
-from cs_basics.run.samples import SHORT_TOKENS, write_story
+from cs_basics.run.samples import write_short_story
 from cs_basics.run.saving import Saving
 from cs_basics.run.schedules import Schedule
 from cs_basics.run.speed import Speed
@@ -150,7 +150,7 @@ class Trainer:
             make_updates(
                 self.optimizer,
                 self.batches_until_over(stop),
-                self.lr_at,
+                self.schedule.lr_at,
                 self.loss_of,
                 self.clip,
                 num_parts=self.config.run.grad_accum_steps,
@@ -187,10 +187,6 @@ class Trainer:
     def next_batch(self) -> Batch:
         """Return this process's rows of the next batch; errors as of `Batches.at`."""
         return self.batches.at(self.step, progress=self.clock.progress(self.step))
-
-    def lr_at(self, step: int) -> float:
-        """Return the learning rate of a step."""
-        return self.schedule.lr_at(step)
 
     def clip(self) -> float:
         """Clip the gradients of all processes; return their joint norm before."""
@@ -241,16 +237,10 @@ class Trainer:
         """Generate a short text and log it, unless the model is sharded."""
         run, can_call = self.config.run, not self.layout.is_split
         if run.num_samples and can_call and self.world.is_first:
-            try:
-                text = write_story(
-                    self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
-                )
-            except Exception as error:
-                # A student's generation may raise anything, and the checkpoint is still to come.
-                kind = type(error).__name__
-                logger.warning("step %s: no sample: %s: %s", f"{self.step:,}", kind, error)
-                return
-            log.log_sample(self.step, text)
+            tokenizer, is_fast = self.corpus.tokenizer, self.is_fast
+            text = write_short_story(self.model, tokenizer, run.seed, is_fast=is_fast)
+            if text is not None:
+                log.log_sample(self.step, text)
 
     def validate(
         self,

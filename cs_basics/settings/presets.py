@@ -85,3 +85,14 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
         _TINYSTORIES.replace(max_steps=10_000, batch_size=128),
     ),
 }
+
+
+def preset_named(name: str) -> TrainConfig:
+    """Return the configuration of a preset.
+
+    Raises:
+        ValueError: There is none of that name.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"there is no preset {name}: use one of {', '.join(PRESETS)}")
+    return PRESETS[name][1]

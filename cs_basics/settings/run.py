@@ -38,6 +38,9 @@ WITHOUT_EFFECT = {"dropout_from": ("dropout", 0.0), "muon_lr_ratio": ("optimizer
 class DataConfig:
     """Texts, batches and their order."""
 
+    text: Path | None = None
+    """One text, of which about nine tenths are trained on and the rest validates; in place of
+    train_text and valid_text."""
     train_text: Path | None = None
     """Text to train on, stories separated by <|endoftext|>; none: the embedded corpus."""
     valid_text: Path | None = None

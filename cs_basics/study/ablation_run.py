@@ -223,7 +223,7 @@ def _train(trainer: Trainer, log: MetricsLog) -> int | None:
         make_updates(
             trainer.optimizer,
             batches(),
-            trainer.lr_at,
+            trainer.schedule.lr_at,
             trainer.loss_of,
             trainer.clip,
             num_parts=config.run.grad_accum_steps,

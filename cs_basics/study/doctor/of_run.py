@@ -118,14 +118,14 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
             evaluate=lambda: trainer.validate(None, 2_048).loss,
             generate=write,
             save_and_load=save_and_load,
-            schedule=trainer.lr_at,
+            schedule=trainer.schedule.lr_at,
             clip=config.optim.max_grad_norm,
             accumulate=config.run.grad_accum_steps,
         )
         make_updates(
             trainer.optimizer,
             doctor.batches,
-            trainer.lr_at,
+            trainer.schedule.lr_at,
             lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
             trainer.clip,
             num_parts=config.run.grad_accum_steps,

@@ -54,7 +54,7 @@ def test_a_sample_that_fails_does_not_cost_the_checkpoint_of_its_step(
     def fail(*_, **__):
         raise TypeError("softmax() got an unexpected keyword argument 'dim'")
 
-    monkeypatch.setattr("cs_basics.run.trainer.write_story", fail)
+    monkeypatch.setattr("cs_basics.run.samples.write_story", fail)
     train_run(tiny_config.replace(num_samples=1, max_steps=4, eval_every=2, warmup_steps=1))
     assert [path.stem for path in folder_of(tiny_config).all_checkpoints()][-1] == "step-00000004"
     assert caplog.text.count("no sample: TypeError: softmax() got") == 2
