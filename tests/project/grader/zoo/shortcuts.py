@@ -1,6 +1,5 @@
 """Operators that are not allowed, attempts to use them unseen, and what only looks like one."""
 
-
 from zoo.animal import PACKAGE, RIGHT, animal, define_softmax, softmax_does
 
 LOST = {"lost": ("softmax",)}
