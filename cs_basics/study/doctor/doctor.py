@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ class Doctor:
         self.loop.could_not.append("anything: doctor.loss_of was never called in training")
         self.batches = Batches(batches, self.loop)
         self.validations, self.logged = list[tuple[int, float]](), list[tuple[int, float]]()
-        """Steps and losses: of validation, and those of a run that was not watched from the start."""
+        """Steps and losses: of validation, and of a run that was not watched from its start."""
         self.peak = 1.0
         """Times its highest rate of the watched updates that such a run had."""
         self.loop.hooks.callback(optimizer.register_step_post_hook(self._after_step).remove)
@@ -164,7 +165,8 @@ class Doctor:
         single, after_one = text.counted(s)
         if all(ORDER.index(f.key) > ORDER.index("rate-too-low") for f in s.findings):
             highest = [self.peak * max(r) for r in zip(*(u.rates for u in s.updates), strict=True)]
-            s.run(lambda s: trial.rates(s, [y for _, y in losses], highest, single))
+            known = {"losses": [loss for _, loss in losses], "highest": highest}
+            s.run(partial(trial.rates, **known, entropy=single))
         s.findings += curve.overfitting(losses, self.validations)
         s.findings += curve.too_good(self.validations, after_one)
         s.findings += curve.plateau(losses, single, after_one)

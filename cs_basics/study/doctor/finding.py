@@ -209,7 +209,9 @@ class Finding:
     """What was observed, with its number."""
     place: Any = None
     """File and line of the reader's own, "" where that cannot be told. A check may give the
-    function or the module that stands there, or None for the model: see `run_check`."""
+    function or the module that stands there, or None for the model: see `Subject.run`."""
+    experiment: str = ""
+    """What to try; that of the cause, if nothing better follows from what was seen."""
 
     @property
     def cause(self) -> str:
@@ -218,9 +220,9 @@ class Finding:
 
     def to_json(self) -> dict[str, str]:
         """Return all that is known of it."""
-        expected, experiment = CAUSES[self.key]
+        expected, usual = CAUSES[self.key]
         told = {"cause": self.cause, "seen": self.seen, "expected": expected}
-        return told | {"experiment": experiment, "place": self.place or ""}
+        return told | {"experiment": self.experiment or usual, "place": self.place or ""}
 
     def __str__(self) -> str:
         told = self.to_json()

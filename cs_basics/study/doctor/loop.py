@@ -1,7 +1,6 @@
 """What is seen of a loop while it runs: calls of the loss, batches, steps of the optimizer."""
 
 import contextlib
-import math
 import time
 import zlib
 from collections.abc import Generator, Iterable, Iterator
@@ -50,8 +49,8 @@ class Update:
     upstreams: list[Any]
     is_training: bool
     rates: list[float]
-    lengths: Tensor
-    """Norms of the gradients at the step, of each parameter."""
+    length: Tensor
+    """Norm of the gradients at the step."""
     is_first: bool
     """Whether the optimizer had no state."""
     seen: "Seen | None" = None
@@ -65,7 +64,7 @@ class Update:
     @cached_property
     def norm(self) -> float:
         """Joint norm of the gradients at the step."""
-        return self.lengths.norm().item()
+        return self.length.item()
 
     @cached_property
     def upstream(self) -> float:
@@ -191,7 +190,7 @@ class Loop(Subject):
             [part.upstream for part in parts],
             all(part.is_training for part in parts),
             [float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
-            torch.stack(torch._foreach_norm(grads)) if grads else torch.zeros(1),  # noqa: SLF001
+            torch.stack([g.norm() for g in grads] or [torch.zeros(())]).norm(),
             is_first=not optimizer.state,
         )
         self.updates.append(update)

@@ -1,4 +1,4 @@
-"""The doctor on the runs of this project: before the first update, on a preset, on a finished run."""
+"""The doctor on runs of this project, before and after, on presets, and on logs of others."""
 
 import csv
 import json
@@ -65,9 +65,10 @@ class Examination:
         def find(rows: list[Row], counts: tuple[float, float]) -> Sequence[object]:
             both, could_not = of_metrics(rows, counts)
             both = ranked([*found, *both])
-            text = as_text(both, could_not)
+            more = f"python scripts/doctor.py --run-dir {trainer.folder.path} looks further"
+            text = as_text(both, could_not) + f"\n({more})" * bool(could_not and not both)
             self.verdict = text.removeprefix("doctor: ").removeprefix("1. ").replace("\n", " ")
-            return [*both] or could_not
+            return [*both] or ([text] if could_not else [])
 
         return find
 

@@ -109,7 +109,9 @@ class Subject:
                 place = self._place_of(self.bare if found.place is None else found.place)
                 self.findings.append(replace(found, place=place))
         except Exception as error:
-            self.could_not.append(f"{check.__name__}: {type(error).__name__}: {error}")
+            self.could_not.append(
+                f"{getattr(check, '__name__', 'rates')}: {type(error).__name__}: {error}"
+            )
 
     def _place_of(self, place: Any) -> str:  # noqa: ANN401
         """Return the reader's line: of a library's module, that of the module around it."""
@@ -263,8 +265,8 @@ def line_of(thing: Any) -> str:  # noqa: ANN401
     if isinstance(thing, nn.Module):
         thing = type(thing).forward
     thing = inspect.unwrap(thing)  # What a decorator such as torch.no_grad() has wrapped.
-    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
-    is_own = code is not None and is_readers(code.co_filename)
+    code: Any = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
+    is_own = code and is_readers(code.co_filename)
     return f"{code.co_filename}:{code.co_firstlineno}" if is_own else ""
 
 
@@ -275,7 +277,7 @@ def is_readers(file: str) -> bool:
 
 def caller() -> str:
     """Return the line of the reader's that has called the doctor."""
-    frame: Any = sys._getframe()  # noqa: SLF001  no other way costs as little
+    frame: Any = inspect.currentframe()
     while frame and not is_readers(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""

@@ -79,7 +79,9 @@ def learn(
     return found[0], found[-1]
 
 
-def rates(s: Loop, losses: Sequence[float], highest: Sequence[float], entropy: float) -> Findings:
+def rates(  # noqa: C901
+    s: Loop, losses: Sequence[float], highest: Sequence[float], entropy: float
+) -> Findings:
     """Where a run learns nothing, learn one batch at its rate and at others.
 
     Too high a rate ruins the first weights; too short a step leaves the last ones where they are.
@@ -103,7 +105,8 @@ def rates(s: Loop, losses: Sequence[float], highest: Sequence[float], entropy: f
         other = learn(s, [scale * rate for rate in highest], s.start)[1]
         if other < (STUCK if is_stuck else HALF) * min(begin, end):
             told += f", and to {other:.3g} at {scale:g} times that"
-            yield Finding("rate-too-high", f"{told}; the run ends at {last:.3g}", s.place)
+            seen = f"{told}; the run ends at {last:.3g}"
+            yield Finding("rate-too-high", seen, s.place, f"lr={max(highest) * scale:.2g}")
             return
     if first - last > LEAST_FALL * (first - min(last, entropy)):
         return  # It learns, if slowly.
@@ -111,7 +114,7 @@ def rates(s: Loop, losses: Sequence[float], highest: Sequence[float], entropy: f
     begin, end = learn(s, now, None)
     told = f"from the last weights, {STEPS} updates on one batch take its loss from {begin:.3g} to "
     told += f"{end:.3g} at lr={max(now):.2g}, and to "
-    for times in (3.0, 10.0, 100.0, 1e3, 1e4, 1e5):
+    for times in (3.0, *(10.0**power for power in range(1, 8))):
         other = learn(s, [times * rate for rate in now], None)[1]
         if other < STUCK * min(begin, end):
             told += f"{other:.3g} at {times:g} times that"
@@ -131,10 +134,11 @@ def rates(s: Loop, losses: Sequence[float], highest: Sequence[float], entropy: f
         if same < STUCK * min(begin, end):
             yield Finding("step-too-small", f"{told}; {name}, it falls to {same:.3g}", s.place)
             return
-    yield Finding("rate-too-low", f"{told}; the run ends at {last:.3g}", s.place)
+    seen = f"{told}; the run ends at {last:.3g}"
+    yield Finding("rate-too-low", seen, s.place, f"lr={times * max(now):.2g}")
 
 
-def evaluation(s: Loop) -> Findings:
+def evaluation(s: Loop) -> Findings:  # noqa: C901
     """Call the program's evaluation, and look at what it reads, changes and returns."""
     if s.evaluate is None:
         return
@@ -263,7 +267,7 @@ def generation(s: Loop) -> Findings:
         yield Finding("generation", seen, s.generate)
 
 
-def ending(s: Loop) -> Findings:
+def ending(s: Loop) -> Findings:  # noqa: C901
     """Look for losses that are not finite, for dropout, and for units that are always the same."""
     if bad := [u.number for u in s.updates if not math.isfinite(u.loss + u.norm)]:
         if all(found.key != "not-finite" for found in s.findings):

@@ -16,8 +16,8 @@ from torch import nn
 
 from cs_basics.run.training_run import train_run
 from cs_basics.study.doctor import Doctor
-from cs_basics.study.doctor.curve import divergence, overfitting, plateau, too_good
-from cs_basics.study.doctor.of_run import Examination
+from cs_basics.study.doctor.curve import divergence, overfitting, plateau, too_good, unlearnt
+from cs_basics.study.doctor.of_run import Examination, of_run
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
@@ -384,6 +384,28 @@ def test_a_loss_that_climbs_back_is_a_rate_too_high():
     assert not list(divergence(fallen))
     for risen in ([*fallen, *[(25 + i, 4.0) for i in range(9)]], [(1, 6.3), (10, 446.9)]):
         assert [f.cause for f in divergence(risen)] == ["rate-too-high"]
+
+
+def test_a_run_that_learnt_nothing_is_not_called_healthy():
+    fallen, single = [(step, 6.3 - step / 20) for step in range(40)], 5.2
+    assert not list(unlearnt(fallen, single))
+    for losses in (
+        [6.316, 6.33, 6.31] * 9,
+        [6.3, 9.7, 5.3, *[4.77] * 20],
+        [6.3, 3.0, 3.1, 2.9, *[4.0] * 20],
+        [6.3, *[7.0] * 5, *[4.0] * 20],
+    ):
+        (reason,) = unlearnt(list(enumerate(losses)), single)
+        assert reason.startswith("whether it")
+
+
+def test_the_last_weights_of_a_run_tell_of_its_rate(tiny_config, tmp_path, capsys):
+    folder = tmp_path / "run"
+    train_run(tiny_config.replace(run_dir=folder, lr=1e-7, eval_every=1, max_steps=12))
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    assert [finding.cause for finding in of_run(folder)] == ["rate-too-low"]
+    assert "from the last weights, 16 updates on one batch" in capsys.readouterr().out
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow
