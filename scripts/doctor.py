@@ -44,7 +44,7 @@ def main(
         # What lies beside the book's files is ours: it was imported above.
         cs_basics.__path__.insert(0, str(package))
     with line_of_error(submission):
-        from cs_basics.run.presets import PRESETS
+        from cs_basics.settings.presets import PRESETS
         from cs_basics.study.doctor.finding import as_text
         from cs_basics.study.doctor.of_run import of_config, of_metrics, of_run, read_log
 
