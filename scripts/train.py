@@ -28,19 +28,12 @@ from cs_basics.run.run import train_run
 from cs_basics.run.stopping import TrainingStoppedError
 from cs_basics.run.writing import first_words
 from cs_basics.settings.presets import PRESETS
-from cs_basics.settings.run import SECTIONS, TrainConfig
+from cs_basics.settings.run import FREE_ON_RESUME, SECTIONS, TrainConfig
 from cs_basics.study.doctor.of_run import Examination
 
 RUNS = Path("runs")
 OVERFITTED = 0.97
 """A best loss below this share of the last one is more than chance, and said."""
-
-FREE_ON_RESUME = {
-    *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
-    *("eval_every", "num_samples", "grad_accum_steps", "parallel"),
-    *("train_text", "valid_text"),  # They may have moved; other texts are refused by their size.
-}
-"""Settings that may be changed when a run is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +90,39 @@ def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     look.logger.disabled = not command.warn
+    config, resume = settings_of(command, world)
+    if IS_EDITION and world.is_first and not resume:
+        from rehearse import check
+
+        check()
+    examination = Examination() if command.doctor else None
+    on_progress = progress_printer() if world.is_first else None
+    page = make_page if command.page else None
+    folder = RunFolder(config.run.run_dir or RUNS)
+    go_on = command_line("train", command.preset, "--run-dir", folder.path, "--resume")
+    try:
+        result = train_run(config, resume, on_progress, world, page, examination)
+    except TrainingStoppedError as stopped:
+        if world.is_first:
+            print(f"{stopped}, and saved; go on by\n  {go_on}")
+        # The exit code of a program that a signal ended: the run is not finished.
+        sys.exit(128 + stopped.signal_number)
+    except KeyboardInterrupt:
+        if world.is_first and folder.config.exists():
+            print(f"what is prepared is kept; go on by\n  {go_on}")
+        raise
+    if world.is_first:
+        show_result(folder, result)
+        if examination:
+            print(f"doctor         {examination.verdict}")
+
+
+def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, bool]:
+    """Return the settings of the run, with its folder, and whether it is resumed.
+
+    Raises:
+        ValueError: Flags exclude each other, or must not change on resume.
+    """
     config = command.config()
     if "text" in (names := names_in(sys.argv[1:])) and names & {"train_text", "valid_text"}:
         raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
@@ -110,31 +136,8 @@ def train_in(world: World, command: TrainCommand) -> None:
     resume = command.resume or bool(world.from_first(is_begun))
     if resume:
         stored = RunFolder(run_dir).read_config()
-        config = resumed_config(stored, config, command.preset, names_in(sys.argv[1:]))
-    if IS_EDITION and world.is_first and not resume:
-        from rehearse import check
-
-        check()
-    examination = Examination() if command.doctor else None
-    try:
-        on_progress = progress_printer() if world.is_first else None
-        page = make_page if command.page else None
-        result = train_run(config, resume, on_progress, world, page, examination)
-    except TrainingStoppedError as stopped:
-        if world.is_first:
-            print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
-        # The exit code of a program that a signal ended: the run is not finished.
-        sys.exit(128 + stopped.signal_number)
-    except KeyboardInterrupt:
-        if world.is_first and RunFolder(run_dir).config.exists():
-            print(
-                f"what is prepared is kept; go on by\n  {resume_command(command.preset, run_dir)}"
-            )
-        raise
-    if world.is_first:
-        show_result(RunFolder(run_dir), result)
-        if examination:
-            print(f"doctor         {examination.verdict}")
+        config = resumed_config(stored, config, command.preset, names)
+    return config, resume
 
 
 def make_page(folder: RunFolder) -> None:
@@ -166,11 +169,6 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     prompt = first_words(folder)
     print(f"write more     {command_line('generate', folder.path, '--prompt', prompt)}")
     print(f"measure        {command_line('evaluate', folder.path, '--text', 'FILE')}")
-
-
-def resume_command(preset: str, run_dir: Path) -> str:
-    """Return the command line that resumes a run."""
-    return command_line("train", preset, "--run-dir", run_dir, "--resume")
 
 
 def choose_run_dir(preset: str, resume: bool) -> Path:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import subprocess
 
 import pytest
