@@ -24,12 +24,13 @@ def cut_text(text: Path, train: Path, valid: Path) -> None:
     """
     with text.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         size = len(content)
-        for name, mark in MARKS.items():
+        for what, mark in MARKS.items():
             places = [
                 content.rfind(mark, int(LEAST * size), int(SHARE * size)),
                 content.find(mark, int(SHARE * size), int(MOST * size)),
             ]
             if found := [place + len(mark) for place in places if place >= 0]:
+                name = what
                 break
         else:
             raise ValueError(

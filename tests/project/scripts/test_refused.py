@@ -85,6 +85,7 @@ def place(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     (tmp_path / "text.txt").write_text("the cat sat<|endoftext|>on the mat\n" * 50)
+    (tmp_path / "text.gguf").write_text("of another run")
     (tmp_path / "empty.txt").touch()
     (tmp_path / "short.txt").write_text("Too short.")
     (tmp_path / "wide.txt").write_text("Once upon a time", encoding="utf-16")
