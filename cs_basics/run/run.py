@@ -4,7 +4,6 @@ import contextlib
 import logging
 import subprocess
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -66,25 +65,28 @@ def train_run(
         TrainingDivergedError: A loss, gradient or weight was not finite; no such weight was saved.
         TrainingStoppedError: Ctrl-C or SIGTERM came; the run was saved and can be resumed.
     """
-    return Run(config, resume, on_progress, world, make_page, examine).train()
+    run = Run(config, resume, on_progress, world, make_page, examine)
+    return run.train()
 
 
-@dataclass
 class Run:
     """A run in its folder; arguments and errors as of `train_run`."""
 
-    config: TrainConfig
-    is_resumed: bool
-    on_progress: OnProgress | None
-    world: World
-    make_page: MakePage | None
-    examine: Examine | None
-    samples: list[str] = field(default_factory=list[str])
-    """Stories that the trained model wrote."""
-
-    def __post_init__(self) -> None:
-        run = self.config.run
-        check_rooms(self.config)
+    def __init__(
+        self,
+        config: TrainConfig,
+        is_resumed: bool,
+        on_progress: OnProgress | None,
+        world: World,
+        make_page: MakePage | None,
+        examine: Examine | None,
+    ) -> None:
+        self.config, self.is_resumed, self.world = config, is_resumed, world
+        self.on_progress, self.make_page, self.examine = on_progress, make_page, examine
+        self.samples: list[str] = []
+        """Stories that the trained model wrote."""
+        run = config.run
+        check_rooms(config)
         if run.run_dir is None:
             raise ValueError("run_dir is not set: where should the run be kept?")
         self.folder = RunFolder(run.run_dir)
@@ -93,7 +95,7 @@ class Run:
                 f"{run.run_dir} already holds a run: go on with it by --resume, or choose another "
                 "run_dir"
             )
-        check_layout(self.config, self.world)
+        check_layout(config, world)
         self.clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
 
     def train(self) -> Evaluation:

@@ -213,7 +213,10 @@ SECTIONS: dict[str, Any] = {
 SECTION_OF = {entry.name: section for section, kind in SECTIONS.items() for entry in fields(kind)}
 """The section of each setting; names are unique across sections."""
 FREE_ON_RESUME = {
-    entry.name for kind in SECTIONS.values() for entry in fields(kind) if entry.metadata.get("is_free")
+    entry.name
+    for kind in SECTIONS.values()
+    for entry in fields(kind)
+    if entry.metadata.get("is_free")
 }
 """Settings that may be changed when a run is resumed."""
 

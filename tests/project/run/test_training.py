@@ -16,7 +16,7 @@ from token_files import write_token_file
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import cosine_schedule
-from cs_basics.run import trainer
+from cs_basics.run import saving
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.metrics import read_metrics
@@ -222,7 +222,7 @@ def test_a_minute_without_a_checkpoint_ends_with_one(tiny_config, monkeypatch):
 
 def test_a_checkpoint_that_takes_long_does_not_take_most_of_the_run(tiny_config, slow_down):
     slow_down(Trainer, "next_batch", 10.0)
-    slow_down(trainer, "write_checkpoint", 14.0)
+    slow_down(saving, "write_checkpoint", 14.0)
     train_run(tiny_config.replace(eval_every=500))
     names = [path.name for path in folder_of(tiny_config).all_checkpoints()]
     # After a minute, and 140 seconds after the first was written; the last is that of the end.
