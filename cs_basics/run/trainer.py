@@ -259,6 +259,7 @@ class Trainer:
                 self.clip,
                 num_parts=config.run.grad_accum_steps,
                 first_step=first,
+                before_part=self.draw_masks,
                 on_update=lambda update: self.after(update, log),
             )
             is_over = self.clock.progress(self.step) >= 1
@@ -371,17 +372,21 @@ class Trainer:
         return performance
 
     def next_batch(self) -> Batch:
-        """Return this process's rows of the next batch, and draw the dropout masks for them.
+        """Return this process's rows of the next batch; draw the dropout masks of its first part.
 
         Raises:
             OSError, ValueError: The token file is gone or was changed.
         """
         check_unchanged(self.corpus.train)
-        seed = (self.config.run.seed, self.step, self.data_world.rank)
-        if self.dropout is not None:
-            self.dropout.draw(*seed, progress=self.clock.progress(self.step))
+        self.draw_masks()
         rows = self.data_world.share(self.config.data.batch_size)
         return draw_batch(self.corpus.train.tokens, self.config, self.step, rows, self.device)
+
+    def draw_masks(self, *part: int) -> None:
+        """Draw the dropout masks of a part of the batch, if there is dropout; none: the first."""
+        if self.dropout is not None:
+            seed = (self.config.run.seed, self.step, self.data_world.rank, *part)
+            self.dropout.draw(*seed, progress=self.clock.progress(self.step))
 
     def validate(
         self,
@@ -419,6 +424,8 @@ class Trainer:
     def sample(self, log: MetricsLog) -> None:
         """Generate a short text and log it, unless the model is sharded."""
         run, can_call = self.config.run, not self.layout.is_split
+        if self.dropout is not None:
+            self.dropout.rest()  # A sample of one whole context has the shape of a part.
         if run.num_samples and can_call and self.world.is_first:
             try:
                 text = write_story(
