@@ -38,7 +38,7 @@ class Batches:
         self.dropout = make_dropout(model, config, world)
 
     def at(self, step: int, progress: float) -> Batch:
-        """Return this process's rows of a batch, and draw the masks for them.
+        """Return this process's rows of a batch, and draw the masks of its first part.
 
         Args:
             step: Number of batches before this one.
@@ -48,9 +48,13 @@ class Batches:
             OSError, ValueError: The token file is gone or was changed.
         """
         check_unchanged(self.text)
-        if self.dropout is not None:
-            self.dropout.draw(self.config.run.seed, step, self.rank, progress=progress)
+        self.draw_masks(step, progress)
         return draw_batch(self.text.tokens, self.config, step, self.rows, self.device)
+
+    def draw_masks(self, step: int, progress: float, *part: int) -> None:
+        """Draw the masks of a part of a batch, by its number; none: the first part."""
+        if self.dropout is not None:
+            self.dropout.draw(self.config.run.seed, step, self.rank, *part, progress=progress)
 
     def rest(self) -> None:
         """Drop nothing until the next batch."""

@@ -155,6 +155,7 @@ class Trainer:
                 self.clip,
                 num_parts=self.config.run.grad_accum_steps,
                 first_step=self.first_step,
+                before_part=self.before_part,
                 on_update=lambda update: self.after(update, log),
             )
             is_over = self.clock.progress(self.step) >= 1
@@ -187,6 +188,10 @@ class Trainer:
     def next_batch(self) -> Batch:
         """Return this process's rows of the next batch; errors as of `Batches.at`."""
         return self.batches.at(self.step, progress=self.clock.progress(self.step))
+
+    def before_part(self, part: int) -> None:
+        """Draw the dropout masks of a part of the batch."""
+        self.batches.draw_masks(self.step, self.clock.progress(self.step), part)
 
     def clip(self) -> float:
         """Clip the gradients of all processes; return their joint norm before."""
@@ -222,20 +227,15 @@ class Trainer:
             )
         log_every = min(MAX_LOG_EVERY, max(1, self.config.run.eval_every // MIN_ROWS))
         if self.step % log_every == 0 or self.step == 1:
-            log.log(
-                {
-                    **where,
-                    "optim/lr": update.lr,
-                    "optim/grad_norm": update.grad_norm,
-                    "train/loss": statistics.fmean(self.recent_losses),
-                    **self.speed.figures(self.step, clock),
-                }
-            )
-            self.recent_losses = []
+            mean_loss, self.recent_losses = statistics.fmean(self.recent_losses), []
+            made = {"optim/lr": update.lr, "optim/grad_norm": update.grad_norm}
+            figures = self.speed.figures(self.step, clock)
+            log.log({**where, "train/loss": mean_loss, **made, **figures})
 
     def sample(self, log: MetricsLog) -> None:
         """Generate a short text and log it, unless the model is sharded."""
         run, can_call = self.config.run, not self.layout.is_split
+        self.batches.rest()  # A sample of one whole context has the shape of a part.
         if run.num_samples and can_call and self.world.is_first:
             tokenizer, is_fast = self.corpus.tokenizer, self.is_fast
             text = write_short_story(self.model, tokenizer, run.seed, is_fast=is_fast)
@@ -268,14 +268,8 @@ class Trainer:
         )
         if log is not None:
             part = "final" if max_tokens is None else "val"
-            log.log(
-                {
-                    "step": self.step,
-                    "elapsed_s": self.clock.elapsed_s,
-                    f"{part}/loss": result.loss,
-                    f"{part}/bits_per_byte": result.bits_per_byte,
-                }
-            )
+            found = {f"{part}/loss": result.loss, f"{part}/bits_per_byte": result.bits_per_byte}
+            log.log({"step": self.step, "elapsed_s": self.clock.elapsed_s, **found})
         self.saving.note_validation(self.step, result.loss)
         return result
 

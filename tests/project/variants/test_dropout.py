@@ -139,6 +139,27 @@ def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_whil
     assert not drops(folder_of(config).load_model())
 
 
+def test_each_part_of_a_batch_has_masks_of_its_own_and_a_sample_none(tiny_config, monkeypatch):
+    monkeypatch.setattr("cs_basics.variants.dropout.BEGINS_AT", 0.0)
+    drawn, sampled, draw = [], [], Dropout.draw
+
+    def watch(dropout, *seed, progress):
+        draw(dropout, *seed, progress=progress)
+        drawn.append(torch.stack(dropout.masks))
+
+    def write(model, *_, **__):
+        sampled.extend(buffer.min() for name, buffer in model.named_buffers() if "mask" in name)
+        return "a story"
+
+    monkeypatch.setattr(Dropout, "draw", watch)
+    monkeypatch.setattr("cs_basics.run.trainer.write_story", write)
+    config = tiny_config.replace(dropout=0.3, max_steps=2, eval_every=1, num_samples=1)
+    train_run(config.replace(grad_accum_steps=2))
+    assert len(drawn) == 4
+    assert not any(torch.equal(*pair) for pair in itertools.combinations(drawn, 2))
+    assert min(sampled) == 1
+
+
 @pytest.mark.parametrize(("parallel", "is_shared"), [("ddp", False), ("fsdp", False), ("tp", True)])
 def test_processes_that_compute_the_same_rows_drop_the_same_and_others_do_not(
     tiny_config, tmp_path, monkeypatch, parallel, is_shared
