@@ -25,7 +25,12 @@ def build_model(
         config: The sizes and the choices.
         device: Where the weights live.
         is_fast: Build it of fast twins, where there are any.
+
+    Raises:
+        ValueError: The device cannot compute what the book computes.
     """
+    if not is_fast and device is not None and torch.device(device).type == "mps":
+        raise ValueError("fast=off needs float64, which device=mps lacks: use fast=auto or the cpu")
     if beyond_the_book(config) or (is_fast and has_room("fast")):
         from cs_basics.variants.model import Transformer
 
