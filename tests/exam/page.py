@@ -19,8 +19,9 @@ def write_page(rows: Sequence[Row], path: Path) -> None:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+    earned = points_of(rows)
     problems = [
-        (problem, RUBRIC[problem], counter, points_of(problem, rows), causes_of(problem, rows))
+        (problem, RUBRIC[problem], counter, earned[problem], causes_of(problem, rows))
         for problem, counter in count(rows).items()
     ]
     template = environment.get_template("page.html")
