@@ -63,17 +63,6 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Excerpt:
-    """The function or class of a submission that is to solve a problem."""
-
-    problem: str
-    file: str
-    line: int
-    """The number of the text's first line."""
-    text: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
     """Everything that is known about one submission."""
 
