@@ -24,7 +24,9 @@ def test_every_file_that_is_named_is_there():
     pages = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")]
     pages.append("lab/README.md")
     pages.remove("docs/log.md")  # It tells of files of its day.
-    assert leading_nowhere(ROOT, [*code, *pages, "README.md", "data/README.md"]) == []
+    named = leading_nowhere(ROOT, [*code, *pages, "README.md", "data/README.md"])
+    # This one is written by `python -m lab.claims`.
+    assert [name for name in named if "claims.md" not in name] == []
 
 
 MAPPED = [
