@@ -59,13 +59,17 @@ def beyond_the_book(section: Any) -> dict[str, object]:  # noqa: ANN401  a datac
 
 
 def check_rooms(config: TrainConfig) -> None:
-    """Refuse settings whose folder is left out.
+    """Refuse settings whose folder is left out, or that the chosen norm ignores.
 
     Raises:
         ValueError: There is such a setting.
     """
     for section in (config.model, config.data, config.optim, config.run):
         _check_section(section)
+    if config.model.norm != ModelConfig.norm:
+        from cs_basics.variants.model import make_norm
+
+        make_norm(config.model)
 
 
 def _check_section(section: Any) -> None:  # noqa: ANN401  a dataclass
