@@ -1,6 +1,5 @@
 """What the source of a submission says about the from-scratch rule."""
 
-import ast
 import json
 import subprocess
 import sys
@@ -8,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_grader.result import Excerpt, Finding
+from cs_grader.result import Finding
 from cs_grader.rules.names import REVIEWED_ATTRIBUTES, group_of, is_unlisted, suspicion
 from cs_grader.rules.reader import Mention, Source, Unit, reachable
 from cs_grader.sandbox.forbidden import FORBIDDEN
 
 ADAPTERS_FILE = "tests/adapters.py"
-MAX_LINES = 60
 # Parsed, 40 MB of source can take 7 GB.
 MEMORY_BYTES = 2 * 2**30
 CPU_S = 30
@@ -38,8 +36,6 @@ class Policy:
     named: tuple[Finding, ...] = ()
     """Forbidden operators in code that the adapters lead to; whether it is called is not known."""
     review: tuple[Finding, ...] = ()
-    solutions: tuple[Excerpt, ...] = ()
-    """Where each problem is solved."""
 
 
 def check_apart(
@@ -67,7 +63,6 @@ def check_apart(
             return Policy(
                 named=tuple(Finding(**one) for one in fields["named"]),
                 review=tuple(Finding(**one) for one in fields["review"]),
-                solutions=tuple(Excerpt(**one) for one in fields["solutions"]),
             )
         reason = f"reading the source ended with status {finished.returncode}"
     except subprocess.TimeoutExpired:
@@ -115,7 +110,6 @@ def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
     return Policy(
         named=tuple(named.values()),
         review=tuple(_review(imported, reached)),
-        solutions=tuple(one for problem in reached for one in _solution(problem, reached[problem])),
     )
 
 
@@ -132,18 +126,6 @@ def finding(
     return Finding(
         problem=problem, rule=rule, operator=operator, file=file, line=line, message=message
     )
-
-
-def _solution(problem: str, units: Sequence[Unit]) -> Iterator[Excerpt]:
-    """The function or class that solves a problem: the first that its adapters lead to, if any."""
-    kinds = ast.FunctionDef | ast.ClassDef
-    found = [unit for unit in units if isinstance(unit.statement, kinds)]
-    # A problem that is solved in its adapter leads to nothing elsewhere.
-    for unit in ([one for one in found if one.file != ADAPTERS_FILE] or found)[:1]:
-        lines = unit.text.splitlines()
-        more = [f"... {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
-        text = "\n".join([*lines[:MAX_LINES], *more])
-        yield Excerpt(problem=problem, file=unit.file, line=unit.statement.lineno, text=text)
 
 
 # --- what a person has to look at ---
