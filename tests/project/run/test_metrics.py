@@ -84,7 +84,7 @@ def test_a_sink_is_told_which_rows_are_left_and_its_failure_costs_nothing_else(t
     with MetricsLog(path, num_bytes=len('{"step": 1}\n')) as log:
         log.add(first)
         for step in (7, 8, 9):
-            log.log(step=step)
+            log.log({"step": step})
         log.add(second)
     assert [row["step"] for row in first.rows] == [1, 7]
     assert [row["step"] for row in second.rows] == [1, 7, 8, 9] == [r["step"] for r in log.rows]

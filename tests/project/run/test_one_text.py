@@ -1,10 +1,10 @@
 """One text is cut in two where a story ends, or a line, and nothing of it is lost."""
 
 import pytest
-from cs_basics.run.training_run import train_run
 from run_rows import folder_of
 
 from cs_basics.run.one_text import cut_text
+from cs_basics.run.run import train_run
 
 END = "<|endoftext|>\n"
 STORY = f"{'The cat sat on the mat. ' * 9}\n{END}"
