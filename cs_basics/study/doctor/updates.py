@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cs_basics.study.doctor.finding import Finding, Findings
-from cs_basics.study.doctor.loop import Loop, Seen, Update
+from cs_basics.study.doctor.loop import MEASURED, Loop, Seen, Update
 from cs_basics.study.doctor.weights import listed
 
 FEW = 3
@@ -83,7 +83,7 @@ def stepping(s: Loop) -> Findings:
         seen = f"{s.num_calls} losses, and no optimizer.step() after a backward()"
     elif len(updates) >= FEW and not any(any(u.rates or [1.0]) for u in updates):
         cause, seen = "schedule", f"the rate was 0 in each of {s.step} updates"
-    elif changed and all(u.norm == 0 for u in updates):
+    elif changed and all(u.norm == 0 for u in updates[:MEASURED]):
         seen = "every gradient is 0 or None when the optimizer steps"
     elif changed and all(u.moved == 0 for u in changed):
         seen = f"no weight changed in any of {len(changed)} steps that were compared"
@@ -211,7 +211,7 @@ def _odd(s: Loop, group: dict[str, Any]) -> str | None:
     betas, eps = group.get("betas"), group.get("eps")
     memory = betas[0] if betas else group.get("momentum") or 0.0
     count = sum(p.numel() for p in s.trained()) or 1
-    typical = median([u.norm for u in s.updates] or [0.0]) / count**0.5
+    typical = median([u.norm for u in s.updates[:MEASURED]] or [0.0]) / count**0.5
     if group.get("maximize"):
         return "maximize=True"
     if betas and betas[0] ** 2 >= betas[1]:
