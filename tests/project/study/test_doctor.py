@@ -17,7 +17,7 @@ from torch import nn
 from cs_basics.run.training_run import train_run
 from cs_basics.study.doctor import Doctor
 from cs_basics.study.doctor.curve import divergence, overfitting, plateau, too_good, unlearnt
-from cs_basics.study.doctor.of_run import Examination, of_run
+from cs_basics.study.doctor.of_run import Examination, of_run, read_log
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
@@ -457,6 +457,23 @@ def test_a_run_that_learnt_nothing_is_not_called_healthy():
     ):
         (reason,) = unlearnt(list(enumerate(losses)), single)
         assert reason.startswith("whether it")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Step,run 7 - train/loss,val_loss\n1,9.5,\n2,6,6\n",
+        '{"_step": 1, "loss": 9.5}\n{"_step": 2, "loss": 6, "eval/loss": 6.0, "lr": 0.1}\n',
+    ],
+)
+def test_logs_of_other_programs_are_read(log, tmp_path):
+    (tmp_path / "log").write_text(log)
+    rows = [{"step": 1, "train/loss": 9.5}, {"step": 2, "train/loss": 6.0, "val/loss": 6.0}]
+    assert read_log(tmp_path / "log") == rows
+    for broken, said in (("a,b\n1,2\n", "names no step"), ('{"step": 1\n', "after 0 rows")):
+        (tmp_path / "log").write_text(broken)
+        with pytest.raises(ValueError, match=said):
+            read_log(tmp_path / "log")
 
 
 def test_the_last_weights_of_a_run_tell_of_its_rate(tiny_config, tmp_path, capsys):
