@@ -131,8 +131,8 @@ class Loop(Subject):
         """Inputs and targets of batches."""
         self.hashes, self.sums = list[int](), list[list[float]]()
         """Of their inputs; and sums of the weights, see ranks.py."""
-        self.reached = dict[int, bool]()
-        """Parameters that have had any gradient, by id, and whether one that is not 0."""
+        self.reached = set[int]()
+        """Parameters that have had any gradient, by id."""
         self.hooks = contextlib.ExitStack()
         self.hooks.callback(self.optimizer.register_step_pre_hook(self._before_step).remove)
         self.hooks.callback(self.optimizer.register_step_post_hook(self._after_step).remove)
@@ -206,9 +206,7 @@ class Loop(Subject):
             seen.again, self._stepped = again.item(), None
         if parts[-1].random:
             self.place = caller()
-            for p in trained:
-                if p.grad is not None:
-                    self.reached[id(p)] = self.reached.get(id(p)) or bool(p.grad.any())
+            self.reached |= {id(p) for p in trained if p.grad is not None}
             update.seen = Seen(self._gradient(), [p.detach().clone() for p in trained])
             self._fit(update.seen, parts)
         self.spent_s += time.monotonic() - began

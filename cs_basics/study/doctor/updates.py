@@ -43,8 +43,8 @@ LEAST_GAIN = 0.5
 """Of gains that start at 1; 0.7 after a healthy run."""
 
 
-def silent(s: Loop, *, is_zero: bool = False) -> Findings:
-    """Name the parameters without a gradient, or else the matrices whose gradient was always 0.
+def silent(s: Loop) -> Findings:
+    """Name the parameters that have no gradient at any step.
 
     Those of a module that the model does not call, such as an expert, wait for their turn.
     """
@@ -57,22 +57,10 @@ def silent(s: Loop, *, is_zero: bool = False) -> Findings:
         for name, p in s.bare.named_parameters()
         if id(p) in held and called & {name.rpartition(".")[0], ".".join(name.split(".")[:-2])}
     }
-    without = [n for n, p in trained.items() if id(p) not in s.reached]
-    quiet = [n for n, p in trained.items() if s.reached.get(id(p)) is False and p.dim() > 1]
-    if not is_zero and without and len(without) < len(trained):
+    without = [name for name, p in trained.items() if id(p) not in s.reached]
+    if without and len(without) < len(trained):
         seen = f"{len(without)} parameters have no .grad at any step: {listed(without)}"
         yield Finding("no-gradient", seen)
-    is_loud = any(s.reached.values()) and sum(u.is_fitted for u in s.seen()) >= FEW
-    if is_zero and quiet and is_loud:
-        seen = f"the gradient of {len(quiet)} parameters is all 0 at each step: {listed(quiet)}"
-        yield Finding("no-gradient", seen)
-
-
-def zeros(s: Loop) -> Findings:
-    """Name the matrices whose gradient was always 0, unless something else explains it."""
-    explained = {"context-unused", "dead-units", "attention-collapsed", "start-weights"}
-    if not explained & {f.cause for f in s.findings}:
-        yield from silent(s, is_zero=True)
 
 
 def stepping(s: Loop) -> Findings:
