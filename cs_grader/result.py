@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Self
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +118,8 @@ class Result:
     policy: tuple[Finding, ...]
     output: str
     """What the submission printed, bounded."""
+    handed_in_as: str = ""
+    """The name of the file or folder; `submission` may have been another's at another time."""
     sources: tuple[Excerpt, ...] = ()
     """Where the problems that failed are solved, for the instructor to read."""
 

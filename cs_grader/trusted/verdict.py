@@ -39,6 +39,7 @@ def result_of(one: Examination) -> Result:
     failed = {problem.problem for problem in problems if problem.failed}
     return Result(
         submission=one.name,
+        handed_in_as=one.handed_in_as,
         key=one.copied.key,
         isolation=terms.tier,
         secret=name_of_secret(terms.secret),

@@ -23,7 +23,13 @@ from cs_grader.results.cluster_names import ClusterName, read_names
 from cs_grader.results.reading import shown_points
 from cs_grader.trusted import batch
 from cs_grader.trusted.batch import Graded
-from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of
+from cs_grader.trusted.examination import (
+    Examination,
+    Terms,
+    check_tests,
+    remove_remains,
+    rubric_of,
+)
 from cs_grader.trusted.hidden import check_secret
 from cs_grader.trusted.submissions import Submission, find_submissions, passed_over
 from cs_grader.trusted.tiers import choose_tier
@@ -95,7 +101,7 @@ def main(
             raise ValueError(f"--out {out}: there are no results to write pages from")
         finish(batch.look_up(submissions, folder_of), out if is_batch else None, names)
         return
-    batch.remove_remains()
+    remove_remains()
     terms = Terms(
         tests=tests.resolve(),
         tier=choose_tier(require_isolation),

@@ -6,14 +6,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from probes.lazy_memory import growth
 from probes.model import Plain
+from probes.yardstick import one_count_s
 
 
 def encode(adapters: Any, tokenizer: Plain, texts: list[str]) -> Plain:
@@ -255,16 +254,9 @@ def train_bpe_time(
     adapters: Any, text: bytes, vocab_size: int, special_tokens: list[str]
 ) -> dict[str, float]:
     """CPU time of training, and of counting the pairs of letters of the same text in Python."""
-    started = time.process_time()
-    letters = text.decode()
-    for _ in range(5):
-        counts: Counter[tuple[str, str]] = Counter()
-        for pair in pairwise(letters):
-            counts[pair] += 1
-    calibrated = time.process_time()
+    count_s, started = one_count_s(text), time.process_time()
     train_bpe(adapters, text, vocab_size, special_tokens)
-    trained = time.process_time()
-    return {"one_count_s": (calibrated - started) / 5, "training_s": trained - calibrated}
+    return {"one_count_s": count_s, "training_s": time.process_time() - started}
 
 
 def train_bpe_on_nothing(adapters: Any, text: bytes, special_tokens: list[str]) -> Plain:

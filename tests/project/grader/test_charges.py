@@ -3,13 +3,13 @@
 import os
 
 import pytest
+from attacks.attack import add_to_adapters, reference
 from files import write_files
 from grade_folders import grade
-from zoo.animal import add_to_adapters, reference
 
 from cs_grader.sandbox.ledger import Entry
 from cs_grader.trusted import examiner
-from cs_grader.trusted.connection import Answer
+from cs_grader.trusted.answer import Answer
 
 ATTENTION = "scaled_dot_product_attention"
 HONEST = """

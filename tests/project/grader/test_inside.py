@@ -18,31 +18,6 @@ from cs_grader.trusted import sandbox
 from cs_grader.trusted.sandbox import empty_shared_memory, own_uid
 from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
 
-ASK_FOR_HUGE_PAGES = """
-from pathlib import Path
-from cs_grader.sandbox.host import HUGE_PAGE, use_huge_pages
-
-def in_huge_pages():
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("AnonHugePages"))
-
-kept = [bytes([number % 255 + 1]) * 1000 for number in range(40 * HUGE_PAGE // 1000)]
-before = in_huge_pages()
-use_huge_pages()
-moved_kb = in_huge_pages() - before
-print(moved_kb, all(set(one) == {number % 255 + 1} for number, one in enumerate(kept)))
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has such pages")
-def test_memory_lies_in_huge_pages_and_is_the_same():
-    finished = python("-c", ASK_FOR_HUGE_PAGES, check=True)
-    moved_kb, is_same = finished.stdout.split()
-    assert is_same == "True"
-    if moved_kb == "0":
-        pytest.skip("this kernel gives no huge pages when asked (MADV_COLLAPSE, Linux 6.1)")
-    assert int(moved_kb) >= 30 * 2048
-
 
 @pytest.mark.parametrize(
     ("owner", "attribute", "name"),

@@ -1,8 +1,8 @@
 """A tokenizer that keeps all text is seen to, whatever it says about its file."""
 
 import pytest
+from attacks.attack import ROOT, add_to_adapters, reference
 from files import write_files
-from zoo.animal import ROOT, add_to_adapters, reference
 
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.connection import Connection
