@@ -229,7 +229,7 @@ class Examination:
                 self.plan = [(hidden, problem, item) for hidden, problem, item in told]
             elif name == "row":
                 key = message["hidden"], told["item"]
-                self.rows[key] = told | {"seconds": message["seconds"]}
+                self.rows[key] = told
             elif name == "skipped":
                 self.plan = [entry for entry in self.plan if entry[2] != told]
             elif name == "notes":

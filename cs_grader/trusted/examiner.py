@@ -18,8 +18,7 @@ import os
 import posixpath
 import random
 import sys
-from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -29,7 +28,6 @@ import pytest
 
 from cs_grader.rules.names import group_of
 from cs_grader.sandbox import confine
-from cs_grader.sandbox.forbidden import FORBIDDEN as OF_PROBLEM
 from cs_grader.sandbox.forbidden import OWN
 from cs_grader.sandbox.processes import HAS_PROC
 from cs_grader.trusted.answer import Answer, Frame
@@ -106,6 +104,7 @@ class Examiner:
         self.is_hidden = False
         self.is_wrong = False
         """Whether the last item that was run has failed."""
+        self.row: dict[str, Any] = {}
         self.seconds = 0.0
         put_stand_ins(Path(examination.tests), self.adapters)
 
@@ -168,18 +167,38 @@ class Examiner:
             self.run(item, following, " once more")
 
     def run(self, item: pytest.Item, following: pytest.Item | None, draw: str = "") -> None:
-        """Run an item from its fixtures to its report.
+        """Run an item and tell what became of it.
+
+        One that is stopped by the operator of another problem runs once more with it. What that
+        costs follows from all rows (tests/exam/points.py).
 
         Args:
             item: The item.
             following: The one after it, for which fixtures may be kept.
             draw: Names the inputs that are drawn for it, if they are hidden.
         """
+        lent: set[str] = set()
+        first = self.run_once(item, following, draw, lent)
+        while first and (more := self.adapters.stopped_by_others() - lent):
+            lent |= more
+            again = self.run_once(item, following, draw, lent)
+            first |= {"borrowed": sorted({OWN[group] for group in lent})}
+            first |= {"with_borrowed": again["outcome"]}
+        self.is_wrong = first.get("outcome") in ("failed", "error")
+        if first:
+            self.tell({"row": first, "hidden": self.is_hidden})
+
+    def run_once(
+        self, item: pytest.Item, following: pytest.Item | None, draw: str, lent: Collection[str]
+    ) -> dict[str, Any]:
+        """Run an item from its fixtures to its report; return its row, empty if it was skipped."""
         key, name = self.examination.hidden_key, item.nodeid + draw
         item.config.option.exam_seed = seed_of_inputs(key, name) if self.is_hidden else 0
-        self.adapters.begin(item.nodeid, seed_in_sandbox(key, name) if self.is_hidden else None)
-        self.is_wrong = False
+        seed = seed_in_sandbox(key, name) if self.is_hidden else None
+        self.adapters.begin(item.nodeid, seed, sorted(lent))
+        self.row = {}
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        return self.row
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self) -> Generator[None, object, object]:
@@ -200,15 +219,14 @@ class Examiner:
             raise Ended(words) from None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell what became of an item; one that this machine cannot examine does not count."""
+        """Keep what became of an item; one that this machine cannot examine does not count."""
         if report.skipped:
             self.tell({"skipped": report.nodeid})
         self.seconds = report.duration + (0.0 if report.when == "setup" else self.seconds)
         properties: list[tuple[str, Any]] = report.user_properties
         for name, row in properties:
             if name == "examination":
-                self.is_wrong = row["outcome"] in ("failed", "error")
-                self.tell({"row": row, "hidden": self.is_hidden, "seconds": round(self.seconds, 4)})
+                self.row = row | {"seconds": round(self.seconds, 4)}
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Tell that the grader is at fault."""
@@ -260,22 +278,26 @@ class RemoteAdapters:
         self.seed = 0
         self.hidden_seed: int | None = None
         """Sent into the sandbox instead of a hidden item's seed, which would give inputs away."""
-        self.probes: Counter[str] = Counter()
-        self.stopped: Counter[tuple[str, str]] = Counter()
-        """Probes of a problem that ended because they called an operator of a group."""
-        self.settled: dict[str, list[str]] = {}
+        self.excused: Sequence[str] = ()
+        """Groups of operators that may be called although the problem forbids them."""
+        self.stopped: set[str] = set()
+        """Groups of operators that have stopped a probe of this item."""
 
-    def begin(self, item: str, hidden_seed: int | None) -> None:
+    def begin(self, item: str, hidden_seed: int | None, excused: Sequence[str]) -> None:
         """Prepare for the probes of an item."""
-        self.item, self.hidden_seed = item, hidden_seed
-        self.has_answer = False
+        self.item, self.hidden_seed, self.excused = item, hidden_seed, excused
+        self.has_answer, self.stopped = False, set()
+
+    def stopped_by_others(self) -> set[str]:
+        """The groups of operators that have stopped this item and do another problem's work."""
+        return {group for group in self.stopped if OWN[group] != self.problem}
 
     def load(self, _root: object) -> "RemoteAdapters":
         """Import the submission; tell why that fails, or what is not installed."""
         if self.hopeless:
             return self
         answer = self.sane(
-            lambda: self.connection.import_adapters(self.process, self.problem, self.excused())
+            lambda: self.connection.import_adapters(self.process, self.problem, self.excused)
         )
         self.import_s = answer.import_s
         self.tell({"absent": [list(one) for one in answer.absent]})
@@ -294,9 +316,11 @@ class RemoteAdapters:
         self.process += probe in MEASURING and self.process == self.used
         self.used = self.process
         where, what = (self.process, self.problem), (module, probe, self.seed, inputs)
-        answer = self.sane(lambda: self.connection.run(*where, *what, self.excused(), self.item))
+        answer = self.sane(lambda: self.connection.run(*where, *what, self.excused, self.item))
         self.has_answer |= answer.ended == "returned"
-        self.charge(answer)
+        if answer.kind == FORBIDDEN:
+            groups = {group_of(entry.what) for entry in answer.noted if entry.kind == "forbidden"}
+            self.stopped |= {group for group in groups if group}
         if answer.noted:
             notes = [list(entry) for entry in answer.noted]
             self.tell({"notes": notes, "problem": self.problem, "hidden": self.is_hidden})
@@ -307,33 +331,6 @@ class RemoteAdapters:
         if answer.ended == "raised":
             raise_like(answer, self)
         raise Ended(answer.text or "no answer")
-
-    def charge(self, answer: Answer) -> None:
-        """Take in whether a probe ended because it called what it may not call."""
-        self.probes[self.problem] += 1
-        if answer.kind == FORBIDDEN:
-            groups = {group_of(entry.what) for entry in answer.noted if entry.kind == "forbidden"}
-            self.stopped.update((self.problem, group) for group in groups if group)
-
-    def excused(self) -> list[str]:
-        """The groups of operators that the problem may call because another has paid for them.
-
-        A softmax that is torch.softmax fails the problem softmax, and not attention, block and
-        model too, which are built from it. A problem always pays for what does its own work, and
-        has paid if most of its probes were stopped: a single one could be on purpose. Settled when
-        the problem's first probe runs, since a host is made for exactly these groups.
-        """
-        if self.problem not in self.settled:
-            paid = {
-                group
-                for (payer, group), count in self.stopped.items()
-                if payer != self.problem and count > self.probes[payer] / 2
-            }
-            groups = OF_PROBLEM.get(self.problem, ())
-            self.settled[self.problem] = [
-                group for group in groups if group in paid and OWN[group] != self.problem
-            ]
-        return self.settled[self.problem]
 
     def sane(self, ask: Callable[[], Answer]) -> Answer:
         """Ask, or end the whole examination if there is no sandbox to ask."""

@@ -7,10 +7,6 @@ from attacks.attack import add_to_adapters, reference
 from files import write_files
 from grade_folders import grade
 
-from cs_grader.sandbox.ledger import Entry
-from cs_grader.trusted import examiner
-from cs_grader.trusted.answer import Answer
-
 ATTENTION = "scaled_dot_product_attention"
 HONEST = """
 
@@ -55,25 +51,3 @@ def test_operator_is_paid_for_where_it_is_called(tmp_path):
     assert share[0] == [0.0, 1.0]
     assert share[1][0] == 1.0
     assert share[1][1] < 0.2
-
-
-@pytest.mark.parametrize(
-    ("stopped", "excused"),
-    [
-        (["softmax"], {ATTENTION: ["softmax"], "softmax": []}),
-        (["softmax", None], {ATTENTION: []}),  # Most of its probes have to be stopped.
-        (["attention"], {ATTENTION: []}),  # A problem pays for what does its own work.
-        ([], {ATTENTION: []}),
-    ],
-)
-def test_an_operator_is_free_once_another_problem_has_paid_for_it(stopped, excused):
-    adapters = examiner.RemoteAdapters(None, lambda _: None, "")
-    adapters.problem = "softmax"
-    names = {"softmax": "torch.softmax", "attention": "torch.nn.MultiheadAttention"}
-    for group in stopped:
-        noted = (Entry("forbidden", names[group], "", 0),) if group else ()
-        kind = examiner.FORBIDDEN if group else ""
-        adapters.charge(Answer(ended="raised", kind=kind, noted=noted))
-    for problem, groups in excused.items():
-        adapters.problem = problem
-        assert adapters.excused() == groups
