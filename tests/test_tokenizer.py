@@ -237,6 +237,12 @@ def test_encode_takes_the_longest_special_token(observe, specials, times):
     examine(observe, tokenizer(specials), [f"dog{STOP * times}fox"])
 
 
+@pytest.mark.parametrize("specials", [[STOP, "PAUSEDOG"], ["PAUSEDOG", STOP]], ids=repr)
+def test_encode_takes_the_first_of_special_tokens_that_overlap(observe, specials):
+    # STOP begins before the other one, which is longer.
+    examine(observe, tokenizer(specials), ["dogSTOPAUSEDOGfox"])
+
+
 @pytest.mark.parametrize("absent", [None, []], ids=["None", "empty list"])
 def test_encode_needs_no_special_tokens(observe, absent):
     given = {**tokenizer([END]), "special_tokens": absent}

@@ -186,11 +186,15 @@ def train_bpe(
             special_tokens=given,
             **(options or {}),
         )
-    strange = unlike_the_contract(vocab, merges)
-    if strange:
-        return {"strange": strange}
-    changed = given != special_tokens
-    return {"strange": "", "vocab": dict(vocab), "merges": list(merges), "changed": changed}
+    unlike = unlike_the_contract(vocab, merges)
+    if unlike:  # What means the same is read; that it is of another type is asked apart.
+        try:
+            vocab = {int(token): bytes(memoryview(piece)) for token, piece in vocab.items()}
+            merges = [tuple([bytes(memoryview(part)) for part in merge]) for merge in merges]
+        except (AttributeError, TypeError, ValueError):
+            return {"strange": unlike, "unlike": unlike}
+    seen = {"vocab": dict(vocab), "merges": list(merges), "changed": given != special_tokens}
+    return {"strange": "", "unlike": unlike} | seen
 
 
 def unlike_the_contract(vocab: Any, merges: Any) -> str:
