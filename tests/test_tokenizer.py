@@ -299,6 +299,15 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
             " encoded as ordinary text, and should be added with an id of its own",
             "missing-special-tokens-are-dropped",
         )
+        kept = [
+            part for part in oracles.split_at_specials(text, [end, pad]) if part not in (end, pad)
+        ]
+        expect(
+            ids != [token for part in kept for token in oracles.encode(part, one)],
+            f"encode({text!r}) returned {ids}: special tokens that the vocabulary lacks are left"
+            " out, and should be added with ids of their own",
+            "missing-special-tokens-are-dropped",
+        )
         new = [token for token in ids if token not in given["vocab"]]
         specials = text.count(end) + text.count(pad)
         expect(

@@ -19,12 +19,12 @@ NAME = "run_train_bpe"
 @once
 def trials(observe):
     lines = "the dog's\r\n  fox\r\n\r\n12 12345 the fox\n\n IT'S it's cafe\u0301 caf\u00e9 fox\n"
-    overlapping = f"ab{END}xycd{END}ab xyz{END}{END}xy the cab xyxy " * 3
+    overlapping = f"ab{END}xycd{END}ab xyz{END}{END}xy the cab xyw " * 3
     for label, text, num_merges, specials in [
         ("ties", 2 * " zz yy xx zz yy xx ba ab ca ac abc abd", 14, [END]),
         ("tied pairs of tokens", 2 * " abc abc xbc xbc abx abx ax ax \u00e9a \u00e8a", 14, [END]),
         ("repeated letters", 2 * " aaaa aaa aaaaa baaa abab", 8, [END]),
-        ("lines, numbers, contractions, accents", lines * 2, 30, [END]),
+        ("lines, numbers, contractions, accents", lines * 2, 20, [END]),
         ("white space", "a  b\n\n c \n\td   e  \n\n f" * 3, 20, [END]),
         ("bytes that are no UTF-8", b"\xef\xbb\xbfab\xff\xfe\n\xff\xfe ab\xe4\xbd ab", 8, [END]),
         ("a special token", f"ab{END}cd ab{END}{END}cdab the the{END}" * 3, 16, [END]),
@@ -306,12 +306,11 @@ def test_train_takes_a_text_with_hardly_any_pairs(observe, text):
     if oracles.train_bpe(data, 256 + 1 + 50, [special]):
         examine(observe, text, 50, [END], to_the_end=True)
         return
-    seen = observe(train_bpe_on_nothing, text=data, special_tokens=[special])
-    # There is nothing to learn: no merges, or a ValueError.
-    if seen["raised"] == "ValueError":
-        return
     where = f"a file of {data!r}" if data else "an empty file"
-    expect(not seen["raised"], f"{NAME} breaks on {where} ({seen['raised']})")
+    with noting(f"with a text that has a pair; {where} has nothing to learn from, and no merges"):
+        seen = observe(train_bpe_on_nothing, text=data, special_tokens=[special])
+    if seen is None:  # There is nothing to learn: no merges, or a ValueError.
+        return
     check_kinds(seen)
     expect_equal(
         seen["merges"],

@@ -152,12 +152,20 @@ def takes_a_long_sequence(
 
 
 def learns_nothing_else(adapter: Adapter) -> Test:
-    """A module learns the given weights alone."""
+    """A module learns the given weights, all of them and nothing else."""
 
     def test(observe, rng):
         case = adapter.draw(rng)
         given = sum(weight.size for weight in case["weights"].values())
         modules = observe(construction, function=adapter.name, arguments=case)
+        hidden = max((module["num_hidden"] for module in modules), default=0)
+        expect(
+            hidden == 0,
+            f"{adapter.name}: a module holds others in a plain list, tuple or dict, with {hidden}"
+            " parameters that parameters(), state_dict() and to(device) do not see: use"
+            " nn.ModuleList or nn.ModuleDict",
+            "modules-in-a-plain-list",
+        )
         learned = max((module["num_learned"] for module in modules), default=0)
         expect(
             learned <= given,
