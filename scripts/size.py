@@ -81,7 +81,7 @@ def sizes(root: Path, rooms: list[str]) -> tuple[Counter[str], int]:
 
 def main() -> int:
     """Print each size beside its figure; return 1 if a sum is more than its slack above it."""
-    argparse.ArgumentParser(description=__doc__.split(":")[0]).parse_args()
+    argparse.ArgumentParser(description=__doc__).parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     budget = project["tool"]["size"]
     rooms: dict[str, int] = budget["rooms"]

@@ -149,10 +149,6 @@ def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng)
     ATTENTION.examine_gradients(observe, case, *waves(case), tolerance=3e-5)
 
 
-def test_multihead_with_rope_takes_an_empty_batch(observe, rng):
-    ATTENTION.examine_empty(observe, rope_case(rng), rope_case(rng, leading=(0,)))
-
-
 def test_multihead_with_rope_of_one_call_does_not_depend_on_another(observe, rng):
     cases = [
         rope_case(rng, positions, theta, num_heads=num_heads)

@@ -83,12 +83,6 @@ def weights_data(state: dict[str, Tensor], *, is_exact: bool) -> tuple[list[dict
     return named, base64.b64encode(packed).decode("ascii")
 
 
-def float32_data(values: Tensor) -> dict[str, str]:
-    """Return numbers in base64, for JSON; served.js makes a Float32Array of them."""
-    packed = values.detach().cpu().float().contiguous().numpy().tobytes()
-    return {"float32": base64.b64encode(packed).decode("ascii")}
-
-
 def tokenizer_data(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return a tokenizer for JSON: bytes become characters of the same code."""
     return {

@@ -18,7 +18,6 @@ from cs_basics.interop.page_data import page_data, weights_data
 from cs_basics.interop.page_script import PAGE, joined_script
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.folder import RunFolder, Which
-from cs_basics.transformer import TransformerLM
 
 MAX_PARAMETERS = 64_000_000
 """With more, a page would take a second per token, and browsers refuse texts of half a gigabyte."""
@@ -57,28 +56,13 @@ def write_page(
         check_names(model.state_dict(), config)
     places, weights = weights_data(model.state_dict(), is_exact=is_exact)
     book = book_lines(model) if with_code else {}
-    data = _known(run, model) | {"book": book, "is_exact": is_exact, "places": places}
+    # The book's own tokenizer class, so that the page can show the lines that encoded.
+    tokenizer = run.load_tokenizer(is_fast=False)
+    data = page_data(run, model, tokenizer)
+    data |= {"book": book, "is_exact": is_exact, "places": places}
     page = to_page(data, weights).encode()
     write_atomically(out, page)
     return len(page)
-
-
-def served_page(run: RunFolder, model: TransformerLM) -> str:
-    """Return the page of a run without its model, which a server computes.
-
-    Raises:
-        OSError: A file is missing.
-        ValueError: A file of the run is damaged.
-    """
-    places = [{"name": name} for name in model.state_dict()]
-    book = book_lines(model)
-    return to_page(_known(run, model) | {"book": book, "is_exact": True, "places": places}, None)
-
-
-def _known(run: RunFolder, model: TransformerLM) -> dict[str, Any]:
-    # The book's own tokenizer class, so that the page can show the lines that encoded.
-    tokenizer = run.load_tokenizer(is_fast=False)
-    return page_data(run, model, tokenizer)
 
 
 def check_size(num_parameters: int, *, is_exact: bool) -> None:
@@ -92,36 +76,34 @@ def check_size(num_parameters: int, *, is_exact: bool) -> None:
         instead = "leave out --exact, or " if is_exact and num_parameters <= MAX_PARAMETERS else ""
         raise ValueError(
             f"a page holds at most {most:,} parameters{' in float32' if is_exact else ''}, this "
-            f"model has {num_parameters:,}: {instead}serve it, or write with scripts/generate.py"
+            f"model has {num_parameters:,}: {instead}write with scripts/generate.py, or export it "
+            "to GGUF"
         )
 
 
-def to_page(data: dict[str, Any], weights: str | None) -> str:
+def to_page(data: dict[str, Any], weights: str) -> str:
     """Return the HTML of a page.
 
     Args:
         data: What the page knows, for JSON.
-        weights: The weights in base64; None: the page asks the server that it came from.
+        weights: The weights in base64.
     """
-    is_served = weights is None
     style = (PAGE / "style.css").read_text(encoding="utf-8")
-    script, worker = joined_script("main"), "" if is_served else joined_script("worker")
+    script, worker = joined_script("main"), joined_script("worker")
     policy = "; ".join([
         "default-src 'none'", "base-uri 'none'", "form-action 'none'",
         f"style-src {_digest(style)}", f"script-src {_digest(script)}",
-        "connect-src 'self'" if is_served else "worker-src blob:",
+        "worker-src blob:",
     ])  # fmt: skip
     # With < escaped, no text can end the element that holds it; JSON reads \u003c as <.
-    known = json.dumps(data | {"is_served": is_served}, separators=(",", ":")).replace(
-        "<", "\\u003c"
-    )
+    known = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     parts = {
         "title": html.escape(data["name"]),
         "policy": html.escape(policy),
         "style": f"<style>{style}</style>",
         "data": f'<script type="application/json" id="data">{known}</script>',
         "worker": f'<script type="text/plain" id="worker">{worker}</script>',
-        "weights": f'<script type="text/plain" id="weights">{weights or ""}</script>',
+        "weights": f'<script type="text/plain" id="weights">{weights}</script>',
         "script": f'<script type="module">{script}</script>',
     }
     page = (PAGE / "index.html").read_text(encoding="utf-8")

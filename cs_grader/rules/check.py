@@ -175,5 +175,5 @@ def unlisted(unit: Unit) -> Iterator[tuple[str, int, str]]:
     """What may do the work of a problem, though no problem forbids it."""
     for mention in unit.mentions:
         if mention.is_certain and not mention.name.endswith(".*") and is_unlisted(mention.name):
-            words = "is not among what the assignment allows; it costs nothing here"
+            words = "is not among what the assignment allows: write it yourself; it costs no points here"
             yield mention.name, mention.line, f"{mention.name} {words}"

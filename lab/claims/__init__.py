@@ -9,12 +9,13 @@ its name or as a formula ("x / (mean_square(x).sqrt() + eps) * gain"), a change 
 verdict: other arguments (`contrary`: the thing measured is exchanged, and the measurement run
 again), or figures (`otherwise`), where a measurement takes minutes.
 
-Raw figures of every seed lie in results.jsonl with a checksum of what measured them. The runner
-measures what is missing or stale and writes claims.md and the table of docs/norms.md; a verdict can
-be judged again without measuring. To add a claim, write its entry.
+What the seeds of a claim gave lies in results.jsonl, with a checksum of what measured it. The
+runner measures what is missing or stale and writes claims.md, which git does not keep, and the
+table of docs/norms.md; a verdict can be judged again without measuring. To add a claim, write its
+entry.
 
 sentences.py   Claim: an entry, its checksum, its measurement
-rules.py       the forms of rules, and their three outcomes; interval.py: the 95 % t interval
+rules.py       the forms of rules, and their three outcomes; interval.py: spreads over seeds
 results.py     results.jsonl, verdicts, and what a claim may need
 page.py        claims.md, and the rows of docs/norms.md
 texts.toml     the sentences of five texts, and which claims judge each

@@ -14,9 +14,10 @@ from lab.claims.results import (
     contrary_verdict,
     is_decided,
     keep,
-    measured,
     read_results,
+    result_of,
 )
+from lab.claims.rules import Figures
 from lab.claims.sentences import read_sentences
 
 
@@ -30,8 +31,8 @@ def main(
 ) -> None:
     """Measure what is missing or stale, and write claims.md and the table of docs/norms.md.
 
-    Results are kept after each measurement, and the trainings that claims share in runs/claims:
-    a run that was ended goes on where it was.
+    The result of each claim is kept, and the trainings that claims share in runs/claims: a run that
+    was ended goes on where it was.
 
     Args:
         names: Claims, as the rows of the page are called (none: all but the following; minutes).
@@ -57,11 +58,14 @@ def main(
         if contrary:
             print(f"{name}: {contrary_verdict(claim)} after the exchange")
             continue
-        found = [] if again else read_results(claims)[name]
-        while not is_decided(claim, found):
-            found = [*found, measured(claim, len(found))]
-            keep(claims, name, found)
-        print(f"{name}: {verdict_of(claim, found)}", flush=True)
+        result = None if again else read_results(claims).get(name)
+        if result is None or not is_decided(claim, result):
+            figures: list[Figures] = []
+            while not figures or not is_decided(claim, result_of(claim, figures)):
+                figures.append(claim.measure(len(figures)))
+            result = result_of(claim, figures)
+            keep(claims, name, result)
+        print(f"{name}: {verdict_of(claim, result)}", flush=True)
     results = read_results(claims)
     write_atomically(PAGE, page_of(claims, results).encode())
     norms = norms_page(claims, results, NORMS.read_text(encoding="utf-8"))

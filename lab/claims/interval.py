@@ -1,4 +1,4 @@
-"""Mean and 95 % t interval of a number that was measured with several seeds."""
+"""What is kept of a number that was measured with several seeds."""
 
 import math
 import statistics
@@ -9,15 +9,18 @@ from cs_basics.study.student_t import quantile_95
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A mean, and how far from it the true mean may lie (0: a single value, or no spread)."""
+class Spread:
+    """Mean, 95 % t interval and extremes of the values of several seeds."""
 
     mean: float
     half_width: float
+    """How far from the mean the true mean may lie; 0: a single value, or no spread."""
+    least: float
+    most: float
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Lower and upper end."""
+        """Lower and upper end of the interval."""
         return self.mean - self.half_width, self.mean + self.half_width
 
     def __str__(self) -> str:
@@ -27,10 +30,11 @@ class Interval:
         return f"{self.mean:.4g} \N{PLUS-MINUS SIGN} {self.half_width:.2g}"
 
 
-def interval_of(values: Sequence[float]) -> Interval:
-    """Return mean and interval of the values of several seeds, at least one."""
-    mean = statistics.fmean(values)
-    if len(values) == 1:
-        return Interval(mean, 0.0)
-    half_width = quantile_95(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return Interval(mean, half_width)
+def spread_of(values: Sequence[float]) -> Spread:
+    """Return what is kept of the values of several seeds, at least one; each to six digits."""
+    mean, half_width = statistics.fmean(values), 0.0
+    if len(values) > 1:
+        quantile = quantile_95(len(values) - 1)
+        half_width = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    kept = (mean, half_width, min(values), max(values))
+    return Spread(*(float(f"{value:.6g}") for value in kept))

@@ -1,28 +1,32 @@
-"""Raw results, by which a verdict is judged again: a line of results.jsonl for claim and seed.
+"""Results, by which a verdict is judged again: a line of results.jsonl for each claim.
 
-A line has the claim, its seed, the figures, the day, the machine, and the checksum of the code that
-measured. A result of other code is stale: the page does not show it, and the runner measures anew.
+A line has the claim, how many seeds measured it, the day, the machine, the checksum of the code
+that measured, and of each figure and of each expression of the claim's rules the mean, the half
+width of its 95 % t interval, the least and the greatest value (one number where all are equal). A
+result of other code, or without an expression that a rule names, is stale: the page does not show
+it, and the runner measures anew.
 """
 
+import dataclasses
 import datetime
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
 from cs_basics.fast.compilation import reason_not_to_compile
 from cs_basics.run.atomic import write_atomically
+from lab.claims.interval import Spread, spread_of
 from lab.claims.measures.trainings import one_at_a_time
-from lab.claims.rules import Figures, outcome
+from lab.claims.rules import Figures, outcome, parts_of, value_of
 from lab.claims.sentences import HERE, Claim
 from lab.timing import machine
 
 PATH = HERE / "results.jsonl"
 DECIDED = 3
 """Seeds after which a training is not repeated if its rule says true or false."""
-Result = Mapping[str, Any]
-Results = Mapping[str, Sequence[Result]]
 
 NEEDS: Mapping[str, Callable[[], bool]] = {
     "": lambda: True,
@@ -33,49 +37,84 @@ NEEDS: Mapping[str, Callable[[], bool]] = {
 """What a claim may need, and whether this machine has it."""
 
 
-def read_results(claims: Mapping[str, Claim]) -> dict[str, list[Result]]:
-    """Return the results of every claim that are not stale, by seed."""
-    found: dict[str, list[Result]] = {name: [] for name in claims}
-    codes = {name: claim.code for name, claim in claims.items()}
+@dataclass(frozen=True)
+class Result:
+    """What the seeds of a claim gave."""
+
+    seeds: int
+    date: str
+    machine: str
+    code: str
+    figures: Mapping[str, Spread]
+    """Of each figure, and of each expression of the claim's rules."""
+
+
+Results = Mapping[str, Result]
+
+
+def read_results(claims: Mapping[str, Claim]) -> dict[str, Result]:
+    """Return the result of every claim that has one which is not stale."""
+    found: dict[str, Result] = {}
     for line in PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []:
-        result = json.loads(line)
-        if codes.get(result["claim"]) == result["code"]:
-            found[result["claim"]].append(result)
+        stored = json.loads(line)
+        figures = {
+            name: Spread(*value) if isinstance(value, list) else Spread(value, 0.0, value, value)
+            for name, value in stored.pop("figures").items()
+        }
+        claim = claims.get(stored.pop("claim"))
+        if claim and claim.code == stored["code"] and {*expressions_of(claim)} <= {*figures}:
+            found[claim.name] = Result(**stored, figures=figures)
     return found
 
 
-def keep(claims: Mapping[str, Claim], name: str, found: Sequence[Result]) -> None:
-    """Write the results of a claim; none that another process wrote meanwhile is lost."""
+def keep(claims: Mapping[str, Claim], name: str, result: Result) -> None:
+    """Write the result of a claim; none that another process wrote meanwhile is lost."""
     with one_at_a_time("results"):
-        results = {**read_results(claims), name: found}
-        lines = [json.dumps(result) for each in results.values() for result in each]
+        results = {**read_results(claims), name: result}
+        lines: list[str] = []
+        for claim in filter(results.__contains__, claims):
+            each = results[claim]
+            figures = {
+                of: spread.mean if spread.least == spread.most else dataclasses.astuple(spread)
+                for of, spread in each.figures.items()
+            }
+            lines.append(json.dumps({"claim": claim, **vars(each), "figures": figures}))
         write_atomically(PATH, "".join(f"{line}\n" for line in lines).encode())
 
 
-def measured(claim: Claim, seed: int) -> Result:
-    """Measure a claim with a seed."""
+def expressions_of(claim: Claim) -> list[str]:
+    """Return the expressions over figures that the rules of a claim judge by."""
+    return [expression for _, expression, _, _ in parts_of(f"{claim.rule}; {claim.where}")]
+
+
+def spreads_of(claim: Claim, found: Sequence[Figures]) -> dict[str, Spread]:
+    """Return what is kept of the figures of several seeds."""
+    words = f"{claim.rule} {claim.where} {claim.taught}"
+    names = [name for name in re.findall(r"[A-Za-z_]\w*", words) if name in found[0]]
     return {
-        "claim": claim.name,
-        "seed": seed,
-        "figures": {name: float(f"{value:.6g}") for name, value in claim.measure(seed).items()},
-        "date": datetime.datetime.now().astimezone().date().isoformat(),
-        "machine": machine(),
-        "code": claim.code,
+        of: spread_of([value_of(of, figures) for figures in found])
+        for of in dict.fromkeys([*names, *expressions_of(claim)])
     }
 
 
-def is_decided(claim: Claim, results: Sequence[Result]) -> bool:
+def result_of(claim: Claim, found: Sequence[Figures]) -> Result:
+    """Return the result of figures that were measured today, here."""
+    today = datetime.datetime.now().astimezone().date().isoformat()
+    return Result(len(found), today, machine(), claim.code, spreads_of(claim, found))
+
+
+def is_decided(claim: Claim, result: Result) -> bool:
     """Tell whether no more seeds are wanted."""
-    if claim.cost in ("quick", "slow") or len(results) < DECIDED:
-        return len(results) >= claim.seeds
-    figures = [result["figures"] for result in results]
-    return len(results) >= claim.seeds or outcome(claim.rule, figures) is not None
+    if claim.cost in ("quick", "slow") or result.seeds < DECIDED:
+        return result.seeds >= claim.seeds
+    decides = outcome(claim.rule, result.figures, result.seeds) is not None
+    return result.seeds >= claim.seeds or decides
 
 
-def verdict(claim: Claim, figures: Sequence[Figures]) -> str:
+def verdict(claim: Claim, spreads: Mapping[str, Spread], seeds: int) -> str:
     """Judge figures, in words; limits are not part of it."""
-    found = outcome(claim.rule, figures)
-    if found is not True and claim.where and outcome(claim.where, figures) is True:
+    found = outcome(claim.rule, spreads, seeds)
+    if found is not True and claim.where and outcome(claim.where, spreads, seeds) is True:
         return f"true {claim.words}"
     return {True: "true", False: "false", None: "not seen"}[found]
 
@@ -85,4 +124,4 @@ def contrary_verdict(claim: Claim) -> str:
     figures = 2 * [claim.otherwise]
     if claim.contrary:
         figures = [claim.measure(seed, claim.contrary) for seed in (0, 1)]
-    return verdict(claim, figures)
+    return verdict(claim, spreads_of(claim, figures), len(figures))

@@ -2,24 +2,24 @@
 
 A rule is written as it is printed: "FORM: [LOW <] FIGURES [< HIGH]" or "FORM: FIGURES = VALUE".
 FIGURES is arithmetic over the names of what was measured, done for each seed by itself, so that
-two trainings of a seed are compared with each other. Several such parts, ";" between them, must
-all hold.
+two trainings of a seed are compared with each other; a rule judges its spread over the seeds.
+Several such parts, ";" between them, must all hold.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import inf
 
-from lab.claims.interval import interval_of
+from lab.claims.interval import Spread
 
 Figures = Mapping[str, float]
 """What was measured with one seed, each number under an identifier that says what it is."""
 Outcome = bool | None
 """None: not seen."""
 
-FORMS: Mapping[str, Callable[[Sequence[float]], tuple[float, float]]] = {
-    "every seed": lambda values: (min(values), max(values)),
-    "interval": lambda values: interval_of(values).ends if len(values) > 1 else (-inf, inf),
+FORMS: Mapping[str, Callable[[Spread, int], tuple[float, float]]] = {
+    "every seed": lambda spread, _: (spread.least, spread.most),
+    "interval": lambda spread, seeds: spread.ends if seeds > 1 else (-inf, inf),
 }
 """What of the seeds' values must lie within the limits: the worst, or the 95 % t interval."""
 ROUNDING = 1e-9
@@ -27,24 +27,24 @@ ROUNDING = 1e-9
 FUNCTIONS = {"__builtins__": {}, "abs": abs, "max": max, "min": min}
 
 
-def outcome(rule: str, seeds: Sequence[Figures]) -> Outcome:
-    """Judge the figures of all seeds: True, False, or None for not seen.
+def outcome(rule: str, spreads: Mapping[str, Spread], seeds: int) -> Outcome:
+    """Judge what some seeds gave: True, False, or None for not seen.
 
     A part holds if all of its form lies within the limits, and fails if all of it lies outside, on
     one side; between the two nothing is seen. The rule fails if a part fails.
     """
-    parts = [holds(part.strip(), seeds) for part in rule.split(";")]
-    return False if False in parts else None if None in parts else True
+    found: list[Outcome] = []
+    for form, figures, low, high in parts_of(rule):
+        least, most = FORMS[form](spreads[figures], seeds)
+        fails = most <= low or high <= least
+        found.append(True if low < least and most < high else False if fails else None)
+    return False if False in found else None if None in found else True
 
 
-def holds(part: str, seeds: Sequence[Figures]) -> Outcome:
-    """Judge by one part of a rule."""
-    form, comparison = part.split(": ")
-    figures, low, high = limits_of(comparison)
-    least, most = FORMS[form]([value_of(figures, values) for values in seeds])
-    if low < least and most < high:
-        return True
-    return False if most <= low or high <= least else None
+def parts_of(rule: str) -> list[tuple[str, str, float, float]]:
+    """Return form, expression and limits of each part of a rule."""
+    parts = [part.strip().split(": ") for part in rule.split(";") if part.strip()]
+    return [(form, *limits_of(comparison)) for form, comparison in parts]
 
 
 def limits_of(comparison: str) -> tuple[str, float, float]:

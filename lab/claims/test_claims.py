@@ -6,10 +6,11 @@ import pytest
 
 from cs_basics.run.model import build_model
 from cs_basics.run.model_config import ModelConfig
+from lab.claims.interval import spread_of
 from lab.claims.measures.swaps import SWAPS, swapped
-from lab.claims.page import NORMS, PAGE, norms_page, page_of, read_texts
-from lab.claims.results import contrary_verdict, read_results, verdict
-from lab.claims.rules import outcome
+from lab.claims.page import NORMS, norms_page, page_of, read_texts
+from lab.claims.results import contrary_verdict, read_results, spreads_of, verdict
+from lab.claims.rules import outcome, parts_of, value_of
 from lab.claims.sentences import read_sentences
 
 CLAIMS = read_sentences()
@@ -35,20 +36,25 @@ RESULTS = read_results(CLAIMS)
     ],
 )
 def test_a_rule_has_three_outcomes(rule, values, expected):
-    assert outcome(rule, [{"a": value} for value in values]) is expected
+    spreads = {
+        expression: spread_of([value_of(expression, {"a": value}) for value in values])
+        for _, expression, _, _ in parts_of(rule)
+    }
+    assert outcome(rule, spreads, len(values)) is expected
 
 
 @pytest.mark.parametrize("name", [n for n, claim in CLAIMS.items() if claim.cost == "quick"])
 def test_what_is_measured_decides_and_its_contrary_decides_otherwise(name):
     claim = CLAIMS[name]
-    found = verdict(claim, [claim.measure(seed) for seed in (0, 1)])
-    assert contrary_verdict(claim) != found
+    found = spreads_of(claim, [claim.measure(seed) for seed in (0, 1)])
+    assert contrary_verdict(claim) != verdict(claim, found, 2)
 
 
 @pytest.mark.parametrize("name", [n for n, claim in CLAIMS.items() if claim.otherwise])
 def test_figures_that_say_otherwise_turn_the_verdict(name):
     claim = CLAIMS[name]
-    told = verdict(claim, [result["figures"] for result in RESULTS[name]]) if RESULTS[name] else ""
+    result = RESULTS.get(name)
+    told = verdict(claim, result.figures, result.seeds) if result else ""
     assert contrary_verdict(claim) not in (told, "not seen")
 
 
@@ -74,12 +80,14 @@ def test_every_sentence_has_claims_that_judge_it_or_a_reason_why_nothing_can():
     assert {name for judge in judges for name in judge.split()} <= {*CLAIMS}
 
 
-def test_the_page_is_what_the_program_writes():
-    assert PAGE.read_text(encoding="utf-8") == page_of(CLAIMS, RESULTS)
+def test_the_page_has_a_row_for_each_claim_and_each_sentence():
+    page = page_of(CLAIMS, RESULTS)
+    assert all(f'<a id="{name}"></a>' in page for name in CLAIMS)
+    assert page.count("\n| ") >= len(CLAIMS) + len(read_texts())
 
 
 def test_claims_that_teach_have_the_verdicts_and_figures_of_their_results():
     page = NORMS.read_text(encoding="utf-8")
     assert norms_page(CLAIMS, RESULTS, page) == page
-    linked = [line for line in page.splitlines() if line.count("claims.md#") == 1]
+    linked = [line for line in page.splitlines() if line.count(".toml#") == 1]
     assert sum(line.startswith("| ") for line in linked) == 25

@@ -4,6 +4,7 @@
     faults/      changes that make a program wrong: dev*.txt, and blind*.txt, written by somebody
                  who had not seen the doctor's code
     healthy/     changes that look odd and train well, in the same two halves
+    texts.py     writes the texts that the programs read
     cases.py     runs each case in a forked process and keeps what the doctor said
     __main__.py  counts what came of them, beside three alarms, and writes doctor.md
 

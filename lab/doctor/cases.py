@@ -20,6 +20,8 @@ from pathlib import Path
 import torch
 from bank.patches import Patch, apply, read
 
+from lab.doctor.texts import write_texts
+
 HERE = Path(__file__).parent
 FORK = multiprocessing.get_context("fork")  # what is forked need not import torch again
 LIMIT_S, GRACE_S = 90, 30
@@ -73,6 +75,7 @@ def load() -> list[Case]:
 def write(case: Case, place: Path) -> Path:
     """Write the programs into a folder, the change into one of them, and return its file."""
     shutil.copytree(HERE / "programs", place / "programs")
+    write_texts(place / "programs")
     apply(case.patch.places, place)
     return place / case.patch.places[0][0]
 

@@ -22,9 +22,9 @@ from lab.norms.rms_norm import (
     FusedLlamaRMSNorm,
     FusedRMSNorm,
     RMSNormFunction,
-    Vectors,
     add_and_normalise_plainly,
 )
+from lab.norms.shapes import Vectors
 
 Pair = tuple[Vectors, Vectors]
 

@@ -14,16 +14,12 @@ from torch.autograd.function import BackwardCFunction, once_differentiable
 
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import LlamaRMSNorm, reciprocal_rms, widen
+from lab.norms.shapes import Gain, Reciprocals, Vectors
 
 # The kernels are imported in the functions that call them, so that Triton is optional.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 ROWS_PER_GROUP = 64
 LONGEST_KERNEL_ROW = 65_536  # A kernel holds its whole vector in registers.
-
-Vectors = Float[Tensor, "... d"]
-Gain = Float[Tensor, " d"]
-Reciprocals = Float[Tensor, "... 1"]
-"""Of the root mean square of each vector."""
 
 
 class FusedRMSNorm(RMSNorm):

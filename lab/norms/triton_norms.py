@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from triton.language import constexpr, tensor
 
-from lab.norms.rms_norm import Gain, Reciprocals, Vectors
+from lab.norms.shapes import Gain, Reciprocals, Vectors
 
 ELEMENTS_PER_WARP = 512  # 16 numbers for each of 32 threads.
 MAX_WARPS = 16

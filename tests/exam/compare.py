@@ -19,6 +19,7 @@ from trials import (
     Trial,
     confirmed,
     explaining_most,
+    explaining_their_part,
     growth,
     largest,
     num_different,
@@ -219,7 +220,7 @@ def expect_close(
         causes = low_precision(got, expected, error)
         if not all(is_right_or_narrow(trial) for trial in others):
             causes = []
-    causes = causes or explaining_most(fitting, asked)
+    causes = causes or explaining_most(fitting, asked) or explaining_their_part(asked)
     finding = describe(got, expected, error, limit, name, observed["dtype"])
     certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
     if not all(trial.is_right or trial.got is None for trial in others):

@@ -1,28 +1,86 @@
-"""The points of a problem: claims earn them, not items.
+"""Points, from all rows at once: the student's report and the grader count by this file.
 
-Many items may examine one claim, and then one mistake fails all of them. So a claim that the
-rubric lists for a problem has a share of its points, however many items it has; all other items
-together are the problem's main claim, which has the rest. The grader loads this file, too.
+Claims earn the points of a problem, not items. Many items may examine one claim, and then one
+mistake fails all of them. So a claim that the rubric lists has a share of the points, however many
+items it has; all other items together are the problem's main claim, which has the rest.
+
+A forbidden operator is charged once. Whoever calls torch.softmax in attention does so in the model,
+too: together these problems lose at most what softmax, the problem that the operator solves, has
+earned. Whose softmax is torch.softmax, too, has lost that there, and pays nothing more.
+
+Better work never has fewer points, and neither the order of the rows nor the number of processes
+that they come from makes a difference: nothing counts but the rows.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 MAIN = "main"
+Row = Mapping[str, Any]
+"""What became of one item.
+
+    problem, item    its problem and its node id
+    outcome          "passed", or anything else
+    is_hidden        whether its inputs were hidden ones; may be missing: they were not
+    borrowed         the other problems whose ready-made operators it called; may be missing: none
+    with_borrowed    its outcome where these operators may be called
+"""
 
 
-def claim_of(entry: Mapping[str, Any], item: str) -> str:
-    """Name the claim that an item examines: the first whose patterns it contains."""
-    for claim, listed in entry.get("claims", {}).items():
-        if any(pattern in item for pattern in listed["items"]):
-            return claim
-    return MAIN
+def points_of_all(
+    rubric: Mapping[str, Mapping[str, Any]], rows: Iterable[Row], trivial: Collection[str]
+) -> dict[str, float]:
+    """Return what each problem earns that has rows, in the rubric's order.
+
+    Args:
+        rubric: Of each problem its points and its claims.
+        rows: What became of the items. One with several rows (public inputs and hidden ones) has to
+            pass in each.
+        trivial: As for points.
+    """
+    rows = list(rows)
+    found = {name: [row for row in rows if row["problem"] == name] for name in rubric}
+
+    def earned(paid: Collection[str]) -> dict[str, float]:
+        """What problems earn if the operators that solve some of them may be called elsewhere."""
+        return {name: _earned(rubric[name], of, trivial, paid) for name, of in found.items() if of}
+
+    alone = earned(())
+    borrowed = sorted({name for row in rows for name in row.get("borrowed", ())})
+    best, most = alone, 0.0
+    for number in range(1, len(borrowed) + 1):
+        for paid in itertools.combinations(borrowed, number):
+            # What is paid for is given up; who never had it, or was not asked for it, pays nothing.
+            lent = earned(paid) | {name: alone[name] for name in paid if name in alone}
+            left = sum(lent.values()) - sum(alone.values()) - sum(alone.get(n, 0) for n in paid)
+            if left > most + 1e-9:
+                best, most = lent, left
+    gained = sum(best.values()) - sum(alone.values())
+    share = most / gained if most else 0.0
+    return {name: alone[name] + share * (best[name] - alone[name]) for name in alone}
+
+
+def _earned(
+    entry: Mapping[str, Any], rows: Iterable[Row], trivial: Collection[str], paid: Collection[str]
+) -> float:
+    passed: dict[str, bool] = {}
+    hidden: set[str] = set()
+    for row in rows:
+        borrowed = row.get("borrowed", ())
+        outcome = row["with_borrowed" if borrowed and {*borrowed} <= {*paid} else "outcome"]
+        passed[row["item"]] = passed.get(row["item"], True) and outcome == "passed"
+        hidden |= {row["item"]} if row.get("is_hidden") else set()
+    # Known answers pass all items whose inputs are not drawn: where some are, only those tell.
+    untold = passed.keys() - hidden if hidden else set()
+    outcomes = [(item, "passed" if is_right else "failed") for item, is_right in passed.items()]
+    return points(entry, outcomes, {*trivial, *untold})
 
 
 def points(
     entry: Mapping[str, Any], outcomes: Iterable[tuple[str, str]], trivial: Collection[str]
 ) -> float:
-    """Return what a problem earns.
+    """Return what a problem earns by itself.
 
     Args:
         entry: The problem's entry in the rubric.
@@ -40,3 +98,11 @@ def points(
     present = sum(shares[name] for name in passed)
     earned = sum(shares[name] * sum(held) / len(held) for name, held in passed.items())
     return entry["points"] * earned / present
+
+
+def claim_of(entry: Mapping[str, Any], item: str) -> str:
+    """Name the claim that an item examines: the first whose patterns it contains."""
+    for claim, listed in entry.get("claims", {}).items():
+        if any(pattern in item for pattern in listed["items"]):
+            return claim
+    return MAIN

@@ -15,9 +15,10 @@ def line(rows: Sequence[report.Row], path: Path) -> str:
     """
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     problems, days = kept.get("problems", {}), kept.get("days", {})
+    earned = report.points_of(rows)
     for problem, counter in report.count(rows).items():
         if counter.total() >= problems.get(problem, [0])[0]:
-            problems[problem] = [counter.total(), report.points_of(problem, rows)]
+            problems[problem] = [counter.total(), earned[problem]]
     points = sum(earned for _, earned in problems.values())
     today = datetime.datetime.now().astimezone().date()
     before = max((day for day in days if day < today.isoformat()), default="")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from compare import id_of
-from points import MAIN, claim_of, points
+from points import MAIN, claim_of, points_of_all
 
 Row = Mapping[str, Any]
 
@@ -55,9 +55,9 @@ def count(rows: Sequence[Row]) -> dict[str, Counter[str]]:
     return {problem: counter for problem, counter in counts.items() if counter}
 
 
-def points_of(problem: str, rows: Sequence[Row]) -> float:
-    outcomes = [(row["item"], row["outcome"]) for row in rows if row["problem"] == problem]
-    return points(RUBRIC[problem], outcomes, TRIVIAL)
+def points_of(rows: Sequence[Row]) -> dict[str, float]:
+    """What each problem has earned, in the order of the rubric."""
+    return points_of_all(RUBRIC, rows, TRIVIAL)
 
 
 def causes_of(problem: str, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
@@ -96,10 +96,15 @@ def unnamed(problem: str, row: Row) -> str:
 Line = tuple[str, str]
 
 
-def table(rows: Sequence[Row]) -> list[Line]:
-    """Lines of at most 80 columns, each with its colour."""
+def table(rows: Sequence[Row], is_own: bool = True) -> list[Line]:
+    """Lines of at most 80 columns, each with its colour.
+
+    Args:
+        rows: What became of the items.
+        is_own: Whether the repository is one that docs/learn.md speaks of.
+    """
     counts = count(rows)
-    earned_by = {problem: points_of(problem, rows) for problem in counts}
+    earned_by = points_of(rows)
     header = f"{'':<34}{'passed':>8}{'failed':>8}{'not started':>13}{'points':>12}"
     lines = [(header, "bold")]
     for problem, counter in counts.items():
@@ -114,7 +119,11 @@ def table(rows: Sequence[Row]) -> list[Line]:
     earned = sum(earned_by.values())
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
-    return [*lines, ("", ""), *((line, "") for line in advice(rows))]
+    lines += [(CHARGED_ONCE, "")] * any(row.get("borrowed") for row in rows)
+    return [*lines, ("", ""), *((line, "") for line in advice(rows, is_own))]
+
+
+CHARGED_ONCE = "A forbidden operator costs at most what its own problem has earned, however often."
 
 
 def forbidden_in(problem: str, rows: Sequence[Row]) -> list[str]:
@@ -144,7 +153,8 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     causes = causes_of(following, rows)
     number = sum(len(failures) for _, failures in causes)
     title = RUBRIC[following]["title"]
-    lost = f"{missing(following, rows):.1f} points are missing"
+    lost = missing(rows)[following]
+    lost = f"{lost:.1f} points are missing" if lost > 0.05 else "hardly a point is missing"
     lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'group')}; {lost}"]
     lines += [f"  {len(found):>4} x {cause}{also(cause, found, rows)}" for cause, found in causes][
         :MOST_CAUSES
@@ -205,17 +215,22 @@ def shown(earned: float) -> str:
     return f"{int(earned * 10 + 1e-9) / 10:.1f}"
 
 
-def advice(rows: Sequence[Row]) -> list[str]:
+def advice(rows: Sequence[Row], is_own: bool = True) -> list[str]:
     """Say what to do next: first what is broken, and of that what earns most for least."""
     counts = count(rows)
     for verb, following in (("Repair", to_repair(rows)), ("Start", to_start(counts))):
         if following is None:
             continue
-        command = f'make test ARGS="--problem {following}"'
-        lines = [f"{verb} next: {RUBRIC[following]['title']}  ({command})"]
+        title = RUBRIC[following]["title"]
+        lines = [f"{verb} next: {title}"]
+        if verb == "Start" and is_own:
+            lines[0] += f": write {to_write(following)} (docs/learn.md, {title})"
+        if len(counts) > 1:  # Otherwise it is what was just typed.
+            lines.append(f'Then: make test ARGS="--problem {following}"')
         state = is_broken if verb == "Repair" else is_untouched
         waiting = [p for p in counts if state(counts[p]) and following in foundations(p)]
-        if waiting and (verb == "Start" or share_missing(following, rows) > EXPLAINS):
+        is_much = missing(rows)[following] > EXPLAINS * RUBRIC[following]["points"]
+        if waiting and (verb == "Start" or is_much):
             titles = ", ".join(RUBRIC[problem]["title"] for problem in waiting[:2])
             more = f" and {len(waiting) - 2} more" if len(waiting) > 2 else ""
             lines.append(f"It may explain: {titles}{more}.")
@@ -223,6 +238,12 @@ def advice(rows: Sequence[Row]) -> list[str]:
     if len(counts) < len(RUBRIC):
         return ["All that was examined is right. What comes next: make test"]
     return ["Nothing is left to do. (make rules reads your code for what is forbidden.)"]
+
+
+def to_write(problem: str) -> str:
+    """Name the definitions, such as "Linear in cs_basics/layers.py"."""
+    parts = [definition.split(".") for definition in RUBRIC[problem]["write"]]
+    return f"{' and '.join(name for _, name in parts)} in cs_basics/{parts[0][0]}.py"
 
 
 EXPLAINS = 1 / 3
@@ -236,23 +257,20 @@ def to_repair(rows: Sequence[Row]) -> str | None:
     worth that much less by itself.
     """
     broken = [problem for problem, counter in count(rows).items() if is_broken(counter)]
-    shares = {problem: share_missing(problem, rows) for problem in broken}
+    lost = missing(rows)
+    shares = {problem: lost[problem] / RUBRIC[problem]["points"] for problem in broken}
 
     def worth(problem: str) -> float:
         below = max((shares[p] for p in foundations(problem) & set(broken)), default=0.0)
-        above = sum(missing(p, rows) for p in broken if problem in foundations(p))
-        gain = missing(problem, rows) * (1 - below) + shares[problem] * above
+        above = sum(lost[p] for p in broken if problem in foundations(p))
+        gain = lost[problem] * (1 - below) + shares[problem] * above
         return gain / len(causes_of(problem, rows))
 
     return max(broken, key=worth, default=None)
 
 
-def missing(problem: str, rows: Sequence[Row]) -> float:
-    return RUBRIC[problem]["points"] - points_of(problem, rows)
-
-
-def share_missing(problem: str, rows: Sequence[Row]) -> float:
-    return missing(problem, rows) / RUBRIC[problem]["points"]
+def missing(rows: Sequence[Row]) -> dict[str, float]:
+    return {name: RUBRIC[name]["points"] - earned for name, earned in points_of(rows).items()}
 
 
 def to_start(counts: Mapping[str, Counter[str]]) -> str | None:

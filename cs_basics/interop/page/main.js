@@ -4,26 +4,25 @@ import { byId } from "./dom.js";
 import { Engine } from "./engine.js";
 import { lookView } from "./look.js";
 import { operateView } from "./operate.js";
-import { ServedEngine } from "./served.js";
 import { Tokenizer } from "./tokenizer.js";
 import { writeView } from "./write.js";
 
 /**
  * What all views share.
- * @typedef {{ data: any, engine: Engine | ServedEngine, tokenizer: Tokenizer, story: number[],
+ * @typedef {{ data: any, engine: Engine, tokenizer: Tokenizer, story: number[],
  *   fail: (message: string) => void }} App
  */
 
 const data = JSON.parse(byId("data").textContent);
 const tokenizer = new Tokenizer(data.tokenizer);
-const engine = data.is_served ? new ServedEngine() : new Engine(byId("worker").textContent);
+const engine = new Engine(byId("worker").textContent);
 /** @type {App} */
 const app = {
   data,
   engine,
   tokenizer,
-  story: tokenizer.encode(`${data.end_of_text}\nOnce upon a time, there was a little girl named Lily. `
-    + "She loved to play with her toys."),
+  // The beginning of the model's own validation text, until something is written.
+  story: [...tokenizer.encode(`${data.end_of_text}\n`), ...(data.validation?.ids ?? []).slice(0, 24)],
   fail: (message) => {
     byId("problem").textContent = message;
     byId("problem").hidden = !message;
@@ -38,9 +37,8 @@ const count = data.num_parameters >= 1e6
   ? `${(data.num_parameters / 1e6).toFixed(1)} million` : data.num_parameters.toLocaleString("en");
 byId("name").textContent = data.name;
 byId("about").textContent = `A language model of ${count} parameters, `
-  + (data.is_served ? "which the server of this page computes. What you write is sent there, and "
-    + "nowhere else." : `${data.is_exact ? "in float32" : "rounded to int8"}. All of it is in this `
-    + "file and runs in this browser; nothing is loaded or sent.");
+  + `${data.is_exact ? "in float32" : "rounded to int8"}. All of it is in this file and runs in this `
+  + "browser; nothing is loaded or sent.";
 
 writeView(app);
 const views = { write: { show: () => {} }, look: lookView(app), operate: operateView(app) };

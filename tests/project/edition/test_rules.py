@@ -35,14 +35,15 @@ def cheated(filled, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", ["reference"], indirect=True)
 def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheated, answers, sit):
-    rows = sit(with_answers(cheated, answers), *TESTS).values()
-    assert report.points_of("softmax", rows) == 0
+    rows = [*sit(with_answers(cheated, answers), *TESTS).values()]
+    earned = report.points_of(rows)
+    assert earned["softmax"] == 0
     assert report.forbidden_in("softmax", rows) == ["torch.softmax in functional.py:36"]
     # What is built from it does not pay once more.
-    assert report.points_of("scaled_dot_product_attention", rows) == pytest.approx(6)
+    assert earned["scaled_dot_product_attention"] == pytest.approx(6)
     assert "    forbidden: torch.softmax in functional.py:36" in dict(report.table(rows))
     # The examination makes the optimizer, whose name stands in the adapters.
-    assert report.points_of("adamw", rows) == 0
+    assert earned["adamw"] == 0
     (said,) = report.forbidden_in("adamw", rows)
     assert said.startswith("torch.optim.AdamW in adapters.py:")
 

@@ -2,9 +2,10 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import report
-from points import MAIN, claim_of, points
+from points import MAIN, claim_of, points, points_of_all
 from processes import python
 
 from cs_grader.trusted.examination import Examination, Terms
@@ -33,6 +34,77 @@ def test_who_passes_trivial_items_only_earns_nothing():
     rows = outcomes(encode=(1, 1))
     assert points(ENTRY, rows, {rows[0][0]}) == 0
     assert points(ENTRY, [], ()) == 0
+
+
+RUBRIC = {"softmax": ENTRY, "attention": ENTRY, "norm": {"points": 4}, "model": {"points": 7}}
+FAILED, LENT, PASSED = range(3)
+
+
+def row(problem, item, state, borrowed, is_hidden=False):
+    """What became of an item: FAILED, PASSED, or LENT, if it passes with borrowed operators."""
+    lent = {"borrowed": borrowed, "with_borrowed": "passed"} if state == LENT else {}
+    outcome = "passed" if state == PASSED else "failed"
+    asked = {"problem": problem, "item": f"{problem}::{item}", "is_hidden": is_hidden}
+    return asked | {"outcome": outcome} | lent
+
+
+def rows_of(**states):
+    """Rows of two items in each problem; whatever is LENT borrows the operators of softmax."""
+    return [
+        row(problem, n, state, ["softmax"])
+        for problem, both in states.items()
+        for n, state in enumerate(both)
+    ]
+
+
+def test_an_operator_is_charged_once():
+    """At most what its problem has earned, however many others call it."""
+    lent, passed, failed = [LENT] * 2, [PASSED] * 2, [FAILED] * 2
+    cases = {
+        (0, 10, 7): rows_of(softmax=failed, attention=lent, model=lent),
+        (10, 10 * 7 / 17, 7 * 7 / 17): rows_of(softmax=passed, attention=lent, model=lent),
+        (10, 0, 0): rows_of(softmax=passed, attention=lent, model=failed),
+    }
+    for wanted, rows in cases.items():
+        got = points_of_all(RUBRIC, rows, ())
+        assert [got[name] for name in ("softmax", "attention", "model")] == pytest.approx(wanted)
+    # Where its problem is not asked for, nobody can tell: alone a problem has what it has with all.
+    alone = points_of_all(RUBRIC, rows_of(attention=lent), ())
+    assert alone == pytest.approx({"attention": 10})
+
+
+def test_where_inputs_are_hidden_an_item_passes_twice_and_the_rest_tells_nothing():
+    def earned(*states):
+        hidden = [(0, False), (0, True), (1, False)]
+        pairs = zip(hidden, states, strict=True)
+        rows = [row("norm", n, state, [], is_hidden) for (n, is_hidden), state in pairs]
+        return points_of_all(RUBRIC, rows, ())["norm"]
+
+    assert earned(PASSED, PASSED, PASSED) == 4
+    assert earned(PASSED, PASSED, FAILED) == 2
+    assert earned(PASSED, FAILED, PASSED) == earned(FAILED, PASSED, PASSED) == 0
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_better_work_never_has_fewer_points_in_whatever_order(seed):
+    rng = np.random.default_rng(seed)
+    names = [*RUBRIC]
+    places = [(name, f"iterable{n}" if n else n) for name in names for n in range(3)]
+    borrowed = [[*rng.choice(names[:3], rng.integers(1, 3), replace=False)] for _ in places]
+    states = rng.integers(0, 3, len(places))
+
+    def rows():
+        return [row(*at, state, of) for at, state, of in zip(places, states, borrowed, strict=True)]
+
+    before = points_of_all(RUBRIC, rows(), ())
+    shuffled = [rows()[n] for n in rng.permutation(len(places))]
+    assert points_of_all(RUBRIC, shuffled, ()) == pytest.approx(before)
+    for place in np.flatnonzero(states < PASSED):
+        states[place] += 1
+        after = points_of_all(RUBRIC, rows(), ())
+        assert sum(after.values()) >= sum(before.values()) - 1e-9
+        assert all(0 <= after[name] <= RUBRIC[name]["points"] + 1e-9 for name in names)
+        before = after
 
 
 @pytest.mark.parametrize("problem", report.RUBRIC)
@@ -104,6 +176,6 @@ def test_the_grader_gives_the_points_of_the_report():
     for row in rows:
         marking.take({"row": row, "hidden": False, "seconds": 0.0})
     for problem in result_of(marking).problems:
-        wanted = report.points_of(problem.problem, rows)
+        wanted = report.points_of(rows)[problem.problem]
         assert 0 < wanted < problem.max_points
         assert problem.points == pytest.approx(wanted, abs=1e-6)

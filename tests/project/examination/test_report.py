@@ -36,8 +36,11 @@ def test_what_earns_most_for_least_is_to_be_repaired():
     def rows(problem, passed, failed, item="x"):
         file = f"tests/test_{problem}.py"
         outcomes = [("passed", "")] * passed + [("failed", "values differ")] * failed
-        row = {"problem": problem, "item": f"{file}::{item}", "diagnosis": None}
-        return [row | {"outcome": outcome, "message": message} for outcome, message in outcomes]
+        row = {"problem": problem, "diagnosis": None}
+        return [
+            row | {"item": f"{file}::{item}[{n}]", "outcome": outcome, "message": message}
+            for n, (outcome, message) in enumerate(outcomes)
+        ]
 
     little, much = rows("linear", 99, 1), rows("train_bpe", 10, 20)
     assert report.to_repair(little + much) == "train_bpe"

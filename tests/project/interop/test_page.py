@@ -278,7 +278,7 @@ def test_all_views_open_for_other_forms_of_the_model(chromium, run, tmp_path, fo
 
 def test_a_model_too_large_for_a_page_is_refused_in_one_line():
     check_size(MAX_PARAMETERS, is_exact=False)
-    with pytest.raises(ValueError, match=r"at most 64,000,000 .*64,000,001: serve it"):
+    with pytest.raises(ValueError, match=r"at most 64,000,000 .*64,000,001: write with"):
         check_size(MAX_PARAMETERS + 1, is_exact=False)
     with pytest.raises(ValueError, match=r"16,000,000 parameters in float32.*leave out --exact"):
         check_size(MAX_PARAMETERS, is_exact=True)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from processes import ROOT, python
 
-ROOMS = ("variants", "fast", "study", "run/parallel", "interop/serve")
+ROOMS = ("variants", "fast", "study", "run/parallel")
 TRAIN = """
 import json, sys
 for name in ("resource", "fcntl", "pwd", "grp", "termios"):

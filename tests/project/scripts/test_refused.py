@@ -1,7 +1,6 @@
 """Bad input to a script: one line that says what to do, exit code 2, and no file is touched."""
 
 import shutil
-import socket
 
 import pytest
 from processes import ROOT
@@ -52,12 +51,6 @@ REFUSED = {
     "share empty --out new": "holds no checkpoint",
     "share broken --out new": "damaged",
     "share run --out text.txt/in/a.html": "text.txt is not a folder",
-    "serve none --port 0": "none holds no run",
-    "serve broken --port 0": "damaged",
-    "serve run --port {taken}": "127.0.0.1 port {taken}: Address already in use",
-    "serve run --port 70000": "ports go from 0 to 65535",
-    "serve run --num-places 0": "num_places=0 must be at least 1",
-    "serve run --host 203.0.113.1": "cannot listen at 203.0.113.1",
     "export run --out tokenizer": "tokenizer already exists",
     "export run --out text.txt --format gguf": "text.txt already exists",
     "export run --out new --dtype q8_0": "needs --format gguf",
@@ -107,9 +100,7 @@ def place(trained, tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", REFUSED)
 def test_bad_input_is_one_line_and_nothing_is_touched(refused, place, command):
     before = content(place)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        line = refused(*command.replace("{taken}", port).split())
-    assert REFUSED[command].replace("{taken}", port) in line
+    line = refused(*command.split())
+    assert REFUSED[command] in line
     assert not set(line) & set("\u2502\u2500\u256d\u256f")
     assert content(place) == before

@@ -5,10 +5,12 @@ examined. Points here and in the grader then differ by hidden inputs only.
 """
 
 import tomllib
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from cs_grader.result import Finding
 from cs_grader.rules.check import Policy, check_source
@@ -32,38 +34,82 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class FromScratch:
-    """Forbids in each problem what it has to be solved without."""
+    """Forbids in each problem what it has to be solved without.
+
+    An item that is stopped by the operator of another problem is asked once more with it. What
+    that costs follows from all rows (tests/exam/points.py).
+    """
 
     def __init__(self) -> None:
-        self.problem = ""
-        self.undo: Undo = lambda: None
         self.policy: Policy | None = None
-        self.paid: set[str] = set()
-        """Groups of operators that a problem was failed for."""
+        self.allow: Undo = lambda: None
+        self.forbidden: tuple[str, frozenset[str]] | None = None
+        """The problem that is fenced, and the groups of operators that it may call."""
+        self.stopped: ForbiddenOperator | None = None
+        """What stopped the last item."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run an item until it calls nothing that another problem has to be solved without."""
+        problem = problem_of(item)
+        lent: dict[str, str] = {}
+        reports = self.run(item, nextitem, problem, lent)
+        first = row_of(reports)
+        while (group := self.group_lent(problem)) and group not in lent:
+            lent[group] = OWN[group]
+            row = row_of(self.run(item, nextitem, problem, lent))
+            first |= {"borrowed": sorted({*lent.values()}), "with_borrowed": row["outcome"]}
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def run(
+        self, item: pytest.Item, nextitem: pytest.Item | None, problem: str, lent: Collection[str]
+    ) -> list[pytest.TestReport]:
+        """Run an item once, where it may call the operators that are lent."""
+        self.stopped = None
+        if self.forbidden != (problem, frozenset(lent)):
+            self.allow()
+            self.forbidden = problem, frozenset(lent)
+            self.allow = forbid(problem, tell_nobody, lent)
+        return runtestprotocol(item, nextitem=nextitem, log=False)
+
+    def group_lent(self, problem: str) -> str | None:
+        """The group of operators that has stopped the last item, if another problem's."""
+        group = group_of(self.stopped.operator) if self.stopped else None
+        return group if group and OWN[group] != problem else None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """Forbid it before the first item of a problem."""
-        marker = item.get_closest_marker("problem")
-        if marker and marker.args[0] != self.problem:
-            self.policy = self.policy or policy_of(ROOT)
-            self.problem = marker.args[0]
-            self.undo()
-            # Who uses another problem's softmax does not pay for it: that problem does.
-            excused = [group for group in self.paid if OWN[group] != self.problem]
-            self.undo = forbid(self.problem, tell_nobody, excused)
-        assert self.policy is not None, f"{item.nodeid} is of no problem"
-        named = [one for one in self.policy.named if one.problem == self.problem]
+        """Refuse packages, whatever they are called for; say where a class is from."""
+        self.policy = self.policy or policy_of(ROOT)
+        problem = problem_of(item)
+        named = [one for one in self.policy.named if one.problem == problem]
         if packages := [one for one in named if not one.operator.startswith("torch.")]:
             raise refusal(packages[0])
         try:
             return (yield)
         except ForbiddenOperator as error:
-            self.paid |= {group for group in (group_of(error.operator),) if group}
+            self.stopped = error
             # A class that an adapter returns is called from here: the source says where it is from.
             if named and "(conftest.py, " in str(error):
                 error.args = refusal(named[0]).args
             raise
+
+
+def problem_of(item: pytest.Item) -> str:
+    """Name the problem that an item examines."""
+    marker = item.get_closest_marker("problem")
+    assert marker is not None, f"{item.nodeid} is of no problem"
+    return marker.args[0]
+
+
+def row_of(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
+    """The row of the examination (tests/conftest.py) among an item's reports."""
+    pairs: list[tuple[str, Any]] = [pair for report in reports for pair in report.user_properties]
+    return next((row for name, row in pairs if name == "examination"), {})
 
 
 def refusal(finding: Finding) -> ForbiddenOperator:
