@@ -39,8 +39,8 @@ def main(
         cs_basics.__path__.insert(0, str(package))
     from cs_basics.run.folder import RunFolder
     from cs_basics.run.metrics import read_metrics, read_samples
-    from cs_basics.run.presets import PRESETS
     from cs_basics.run.report import counted
+    from cs_basics.settings.presets import PRESETS
     from cs_basics.study.doctor.doctor import as_text
     from cs_basics.study.doctor.of_run import of_config, of_metrics
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cs_basics.run.config import END_OF_TEXT
+from cs_basics.settings.run import END_OF_TEXT
 
 logger = logging.getLogger(__name__)
 """Its own, so that a flag of the scripts can turn it off."""

@@ -12,12 +12,12 @@ import numpy as np
 from markupsafe import Markup
 
 from cs_basics.run.atomic import write_atomically
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, Row, Sample, format_duration, is_finite
 from cs_basics.run.pages import render, to_svg
 from cs_basics.run.samples import NO_STORY
 from cs_basics.run.token_file import entropies, open_token_file
+from cs_basics.settings.run import TrainConfig
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from cs_basics.generate import Sampling, generate
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.clock import Clock
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import Row, Sample
@@ -19,6 +18,7 @@ from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.report import Find
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
+from cs_basics.settings.run import TrainConfig
 from cs_basics.study.doctor import curve
 from cs_basics.study.doctor.doctor import Doctor, examine
 from cs_basics.study.doctor.finding import Finding

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cs_basics.run.config import SECTION_OF, TrainConfig
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.run import SECTION_OF, TrainConfig
 
 DEBUG = PRESETS["debug"][1]
 

@@ -1,7 +1,4 @@
-"""TrainConfig: all settings of a run, in sections by subject.
-
-Complete presets are in presets.py; the section of the model is in model_config.py.
-"""
+"""TrainConfig: all settings of a run, in sections by subject; that of the model is in model.py."""
 
 import dataclasses
 import json
@@ -12,8 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cs_basics.run.model_config import ModelConfig
-from cs_basics.run.rooms import check_rooms
+from cs_basics.settings.model import ModelConfig
 
 END_OF_TEXT = "<|endoftext|>"
 MAX_SEED = 2**63 - 1
@@ -158,8 +154,6 @@ class TrainConfig:
                 f"vocab_size={self.model.vocab_size} must be at least {MIN_VOCAB_SIZE}: 256 bytes "
                 "and a special token"
             )
-        for section in SECTIONS:
-            check_rooms(getattr(self, section))
 
     @classmethod
     def of(cls, **settings: Any) -> Self:  # noqa: ANN401  of any field
