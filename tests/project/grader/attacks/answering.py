@@ -155,7 +155,7 @@ softmax_does(
     at_import="class Trap:\n    def __reduce__(self):\n        import os\n"
     "        return os._exit, (0,)",
     lost=("softmax",),
-    seen="returned object",
+    seen="returned Trap",
 )
 softmax_does(
     "returns an object without a form",
@@ -163,7 +163,7 @@ softmax_does(
     at_import="class Formless:\n    def __repr__(self):\n        while True:\n            pass\n"
     "    __str__ = __len__ = __bool__ = __eq__ = __repr__",
     lost=("softmax",),
-    seen="returned object",
+    seen="returned Formless",
 )
 softmax_does(
     "raises an error without words",

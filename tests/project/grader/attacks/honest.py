@@ -15,8 +15,8 @@ def honest(name, body, at_import=""):
 
 honest(
     "compiles the whole graph",
-    "return fast(in_features, dim)",
-    f"@torch.compile(fullgraph=True, dynamic=True){HELPER}\nfast = by_hand",
+    "return by_hand(in_features, dim)",
+    f"@torch.compile(fullgraph=True, dynamic=True){HELPER}",
 )
 honest(
     "compiles at each call",
@@ -74,10 +74,11 @@ def steps(x, dim):
     yield exps / exps.sum(dim, keepdim=True)
 """,
 )
-honest(
+softmax_does(
     "imports for four seconds",
     RIGHT,
-    "import time\nuntil = time.monotonic() + 4\nwhile time.monotonic() < until:\n    pass",
+    at_import="import time\nuntil = time.monotonic() + 4\n"
+    "while time.monotonic() < until:\n    pass",
 )
 honest(
     "computes in float64",
@@ -158,9 +159,10 @@ os.chmod("closed", 0)
 honest(
     "rewrites its own source",
     f"""
-assert "changed" not in open(__file__).read() or SOURCE
+line = "# chan" + "ged"
+assert SOURCE or line not in open(__file__).read()
 SOURCE.append(1)
-open(__file__, "a").write("# changed\\n")
+open(__file__, "a").write(line)
 {RIGHT}
 """,
     "SOURCE = []",
