@@ -17,7 +17,7 @@ from cs_grader.sandbox import wire
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.answer import Answer, answer_of, died
 from cs_grader.trusted.measured import count_the_rest
-from cs_grader.trusted.patience import Patience
+from cs_grader.trusted.patience import HURRIED_S, Patience
 from cs_grader.trusted.sandbox import Limits, Stage
 from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
 from cs_grader.trusted.watch import Watch
@@ -116,18 +116,17 @@ class Connection:
             imported = self.import_adapters(process, problem, excused)
             if not self.is_up():
                 return imported
-        time_given = self.patience.time_for(problem, item)
-        cpu_s = time_given.cpu_s
+        cpu_s, idle_s = self.patience.time_for(problem, item)
         given = placed(probe, inputs)
         head = {"module": module, "problem": problem, "excused": list(excused)}
-        head |= {"process": process, "look_at": num_bytes(given), "idle_s": time_given.idle_s}
+        head |= {"process": process, "look_at": num_bytes(given), "idle_s": idle_s}
         head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20}
         payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}
         answer = self._exchange(head, payload)
         is_fatal = not self.is_up()
         self.patience.learn(problem, function, item, slow=answer.is_over_time, fatal=is_fatal)
         add_changes(answer.value, given, answer.inputs)
-        if answer.is_over_time and time_given.is_hurried:
+        if answer.is_over_time and cpu_s == HURRIED_S:
             before = "earlier checks of this problem took too long"
             answer = dataclasses.replace(answer, text=f"{answer.text} ({before})")
         return count_the_rest(probe, inputs, answer, self.stage.examination)

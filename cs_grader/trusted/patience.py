@@ -6,7 +6,6 @@ are the rest of its items not asked: an endless loop would hold up a whole class
 """
 
 from collections import defaultdict
-from typing import NamedTuple
 
 # The reference needs less than a second for any probe of most problems, but text is many times
 # slower in some honest solutions, and one of the probes encodes for 40 seconds.
@@ -17,15 +16,6 @@ MOST_SLOW, HURRIED_S = 2, 2
 # A function from which nothing has come back and that so many items have waited for in vain, or
 # whose items have ended the sandbox, is given up.
 MOST_IN_VAIN = 3
-
-
-class Time(NamedTuple):
-    """What a probe may take."""
-
-    cpu_s: float
-    idle_s: float
-    """Seconds without computing anything."""
-    is_hurried: bool
 
 
 class Patience:
@@ -42,13 +32,12 @@ class Patience:
         """For each problem and function, items that took too long or ended the sandbox."""
         self.came_back: set[tuple[str, str]] = set()
 
-    def time_for(self, problem: str, item: str) -> Time:
-        """Say how long a probe of this item may take."""
+    def time_for(self, problem: str, item: str) -> tuple[float, float]:
+        """Seconds of CPU that a probe of this item may take, and those that it may wait."""
         is_hurried = len(self.slow[problem] - {item}) >= MOST_SLOW
-        is_hurried |= self.waited_s[problem] >= self.problem_idle_s
-        if is_hurried:
-            return Time(HURRIED_S, min(HURRIED_S, self.idle_s), is_hurried)
-        return Time(CPU_S.get(problem, DEFAULT_CPU_S), self.idle_s, is_hurried)
+        if is_hurried or self.waited_s[problem] >= self.problem_idle_s:
+            return HURRIED_S, min(HURRIED_S, self.idle_s)
+        return CPU_S.get(problem, DEFAULT_CPU_S), self.idle_s
 
     def gives_up(self, problem: str, function: str) -> bool:
         """Whether probes of this function are not run any more."""

@@ -2,10 +2,11 @@
 
 from attacks.attack import RIGHT, softmax_does
 
-BY_HAND = (
-    "exps = torch.exp(x - x.amax(dim, keepdim=True))\n    return exps / exps.sum(dim, keepdim=True)"
-)
-HELPER = f"def by_hand(x, dim):\n    {BY_HAND}\n"
+HELPER = """
+def by_hand(x, dim):
+    exps = torch.exp(x - x.amax(dim, keepdim=True))
+    return exps / exps.sum(dim, keepdim=True)
+"""
 
 
 def honest(name, body, at_import=""):
@@ -59,6 +60,10 @@ honest(
     "assert pool().map(abs, [-1, 2]) == [1, 2]\nreturn softmax(in_features, dim)",
     "import functools, multiprocessing\n\n@functools.cache\ndef pool():\n"
     "    return multiprocessing.Pool(2)",
+)
+honest(
+    "forks and has both processes return",
+    f"import os\nif os.fork():\n    os.wait()\n{RIGHT}",
 )
 honest(
     "has its parts from a generator",
