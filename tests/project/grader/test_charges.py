@@ -42,12 +42,13 @@ def test_operator_is_paid_for_where_it_is_called(tmp_path):
         add_to_adapters(folders[really], HONEST.replace("REALLY", really))
     graded = grade(folders, tmp_path / "out", ("softmax", ATTENTION))
     called, dead = (one.result for one in graded)
-    assert [(one.problem, one.operator) for one in called.policy if one.rule == "forbidden"] == [
-        ("softmax", "torch.softmax")
-    ]
-    (finding,) = dead.policy
-    assert (finding.rule, finding.problem) == ("forbidden", ATTENTION)
+    for result, problem in ((called, "softmax"), (dead, ATTENTION)):
+        told = [(one.problem, one.operator) for one in result.policy if one.rule == "forbidden"]
+        assert (problem, "torch.softmax") in told
     share = [[p.points / p.max_points for p in one.problems] for one in (called, dead)]
     assert share[0] == [0.0, 1.0]
+    # At most what softmax, the problem that the operator solves, has earned.
     assert share[1][0] == 1.0
-    assert share[1][1] < 0.2
+    softmax, attention = (p.max_points for p in dead.problems)
+    assert dead.score == pytest.approx(attention)
+    assert attention > softmax
