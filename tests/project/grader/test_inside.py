@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from probes import model, text, training
+from probes import model, training, yardstick
 from processes import python
 
 from cs_grader.sandbox.absent import Absent, refuse, stand_in_for
@@ -25,7 +25,7 @@ from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
         (model, "plain", "probes.model.plain"),
         (model, "torch", "probes.model.torch"),
         (model, "forward", "probes.model.forward"),
-        (text.Counter, "__missing__", "probes.text.Counter.__missing__"),
+        (yardstick.Counter, "__missing__", "probes.yardstick.Counter.__missing__"),
         (training.optimize, "__defaults__", "probes.training.optimize"),
         # How a tensor is printed is nobody's business but the student's.
         (model.Tensor, "__repr__", ""),
@@ -41,7 +41,7 @@ def test_what_a_probe_works_with_is_watched_through_its_imports(
     module = ".".join(name.split(".")[:2])
     if name:
         assert module in seen_by
-        assert ("probes.training" in seen_by) == (module != "probes.text")
+        assert ("probes.training" in seen_by) == (module != "probes.yardstick")
     else:
         assert seen_by == set(observers.probes)
 
