@@ -20,12 +20,12 @@ from process import keep_freed_memory  # isort: split
 import tyro
 from cli import check_can_write, log_to_stdout, progress_printer, run
 
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.metrics import Row, format_duration, read_metrics
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.run import TrainConfig
 from cs_basics.study.ablation import SUITES, changes, variants_of
 from cs_basics.study.ablation_report import write_report
 from cs_basics.study.ablation_run import read_result

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 import tyro
 from cli import names_in, run
 
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import format_duration
-from cs_basics.run.model_config import FeedForwardKind, ModelConfig, NormKind
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.model import FeedForwardKind, ModelConfig, NormKind
+from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.run import TrainConfig
 from cs_basics.study.accounting import (
     Parts,
     forward_flops,

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import io
 import logging
 import os
@@ -13,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TextIO
 
 import tyro
@@ -31,7 +33,9 @@ FILE_INTERVAL_S = 10.0
 ROOT = Path(__file__).parents[1]
 IS_EDITION = (ROOT / "tests" / "exam/stored.py").is_file()
 """Whether this is a student edition, which has stored answers."""
-GIVEN = tuple(f"cs_basics/{folder}" for folder in ("interop", "run", "stories", "study"))
+GIVEN = tuple(
+    f"cs_basics/{folder}" for folder in ("interop", "run", "settings", "stories", "study")
+)
 """Folders of the edition's cs_basics that are not the student's."""
 _GIVEN_FILES = re.compile(
     rf"(cs_grader|scripts|.*site-packages|{'|'.join(GIVEN)})/"
@@ -79,6 +83,8 @@ def _said_of(error: Exception) -> str | None:
         return f"not enough memory: {reason}"
     notes: list[str] = getattr(error, "__notes__", [])
     message = " ".join(" ".join([str(error), *notes]).split())
+    if IS_EDITION and (said := _said_of_import(error)):
+        return said
     if lines := _lines_of_the_student(error):
         return "\n".join([f"{type(error).__name__}: {message}", *lines])
     foreseen = (ValueError, TypeError, OverflowError, OSError, subprocess.CalledProcessError)
@@ -92,7 +98,8 @@ def _lines_of_the_student(error: Exception) -> list[str]:
         Nothing if the last line that ran outside of libraries is ours: then the message says it.
     """
     shown: list[str] = []
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    called = [frame] if (frame := definition_called(error)) else []
+    for frame in reversed([*traceback.extract_tb(error.__traceback__), *called]):
         path = Path(frame.filename)
         if not path.is_relative_to(ROOT) or "site-packages" in path.parts:
             continue
@@ -107,6 +114,64 @@ def _lines_of_the_student(error: Exception) -> list[str]:
     if len(shown) > MOST_FRAMES:
         shown[MOST_FRAMES - 1 : -1] = ["  ..."]
     return shown
+
+
+def definition_called(error: BaseException) -> traceback.FrameSummary | None:
+    """Return where the student defines what a TypeError says was called with other arguments.
+
+    Such an error is raised at the call, which may be ours: no line of the traceback is theirs.
+    """
+    named = re.match(r"([\w.]+)\(\) (?:got|takes|missing) ", str(error))
+    if not (IS_EDITION and named and isinstance(error, TypeError)):
+        return None
+    for module in list(sys.modules.values()):
+        if not is_students(Path(getattr(module, "__file__", None) or "")):
+            continue
+        with contextlib.suppress(AttributeError):
+            found = inspect.unwrap(functools.reduce(getattr, named[1].split("."), module))
+            code = found.__code__
+            if is_students(Path(code.co_filename)):
+                place = (code.co_filename, code.co_firstlineno, code.co_name)
+                return traceback.FrameSummary(*place, lookup_line=True)
+    return None
+
+
+def _said_of_import(error: BaseException) -> str | None:
+    """Say in one line why a module of the edition cannot be imported; None: it was not that."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(ROOT) and "site-packages" not in frame.filename
+    ]
+    path, line = (frames[-1].filename, frames[-1].lineno) if frames else ("", None)
+    if isinstance(error, SyntaxError):
+        path, line, said = error.filename or "", error.lineno, error.msg
+    elif isinstance(error, ImportError):
+        said = str(error).partition(" (")[0]
+        if error.path and is_students(Path(error.path)) and not is_students(Path(path)):
+            path, line = error.path, None
+    elif any(frame.name == "<module>" and is_students(Path(frame.filename)) for frame in frames):
+        said = " ".join(str(error).split())
+    else:
+        return None
+    if not Path(path).is_relative_to(ROOT):
+        return None
+    at = f", line {line}" if line else ""
+    return f"{type(error).__name__}: {said} ({Path(path).relative_to(ROOT)}{at})"
+
+
+def report_import(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Take the place of Python's own report: scripts import the student's modules first of all."""
+    if said := _said_of_import(error):
+        print(f"error: {said}", file=sys.stderr, flush=True)
+        raise SystemExit(2)
+    sys.__excepthook__(kind, error, trace)
+
+
+if IS_EDITION:
+    sys.excepthook = report_import
 
 
 def is_students(path: Path) -> bool:

@@ -15,11 +15,11 @@ from cli import print_result, progress_printer, run
 from process import keep_freed_memory, pack_weights
 
 from cs_basics.generate import Sampling
-from cs_basics.run.config import END_OF_TEXT, MAX_SEED
 from cs_basics.run.folder import RunFolder, Which
 from cs_basics.run.hardware import resolve_device
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.writing import generate_texts, hints, opening
+from cs_basics.settings.run import END_OF_TEXT, MAX_SEED
 
 COMPILED_FROM = 20_000
 """Steps from which compiling pays off; it takes half a minute the first time. A step adds one token

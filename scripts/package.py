@@ -29,6 +29,7 @@ SOURCE = (
 REASONS = {
     "tests": "the grader has its own",
     "cs_grader": "the grader has its own",
+    "conftest.py": "the grader has its own",
     **dict.fromkeys(GIVEN, "given, not yours"),
     "scripts": "given, not yours",
     "docs": "text, not code",
@@ -55,14 +56,10 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
     if not (root / ADAPTERS).is_file():
         adapters = root / ADAPTERS
         raise FileNotFoundError(f"{adapters} is missing: through it alone your code is examined")
-    packed: list[Path] = []
-    left_out: list[tuple[Path, str]] = []
     needed = {ADAPTERS, *beside_adapters(root)}
-    for path, reason in sorted(survey(root, out, needed)):
-        if reason:
-            left_out.append((path, reason))
-        else:
-            packed.append(path)
+    found = sorted(survey(root, out, needed))
+    packed = [path for path, reason in found if not reason]
+    left_out = [(path, reason) for path, reason in found if reason]
     if missing := sorted(needed.difference(packed)):
         reason = dict(left_out).get(missing[0], "behind a link")
         raise ValueError(f"{missing[0]}, which the examination needs, cannot be packed: {reason}")
@@ -135,6 +132,8 @@ def reason_to_leave(path: Path, place: Path) -> str:
         return "hidden" if name.startswith(".") else REASONS["venv"] if is_installed else known
     if name.startswith("."):
         return "hidden"
+    if place.as_posix() in REASONS:
+        return REASONS[place.as_posix()]
     if name.endswith((".pyc", ".zip", ".pt", ".safetensors")):
         return "not code"
     size = path.stat().st_size

@@ -21,15 +21,15 @@ from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
 from cs_basics.run import look
-from cs_basics.run.config import SECTIONS, TrainConfig
 from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
-from cs_basics.run.presets import PRESETS
 from cs_basics.run.stopping import TrainingStoppedError
 from cs_basics.run.training_run import train_run
-from cs_basics.study.doctor.of_run import before_run
+from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.run import SECTIONS, TrainConfig
+from cs_basics.study.doctor.of_run import Examination
 
 RUNS = Path("runs")
 OVERFITTED = 0.97
@@ -113,12 +113,11 @@ def train_in(world: World, command: TrainCommand) -> None:
         from rehearse import check
 
         check()
+    examination = Examination() if command.doctor else None
     try:
         on_progress = progress_printer() if world.is_first else None
         page = make_page if command.page else None
-        result = train_run(
-            config, resume, on_progress, world, page, before_run if command.doctor else None
-        )
+        result = train_run(config, resume, on_progress, world, page, examination)
     except TrainingStoppedError as stopped:
         if world.is_first:
             print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
@@ -126,6 +125,8 @@ def train_in(world: World, command: TrainCommand) -> None:
         sys.exit(128 + stopped.signal_number)
     if world.is_first:
         show_result(RunFolder(run_dir), result)
+        if examination:
+            print(f"doctor         {examination.verdict}")
 
 
 def make_page(folder: RunFolder) -> None:

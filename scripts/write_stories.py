@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.run.config import MAX_CORPUS_MEGABYTES
+from cs_basics.settings.run import MAX_CORPUS_MEGABYTES
 from cs_basics.stories.grammar import write_stories
 
 

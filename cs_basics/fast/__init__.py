@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from cs_basics.fast.loss import LossFunction
-    from cs_basics.run.model_config import ModelConfig
+    from cs_basics.settings.model import ModelConfig
 
 Thing = TypeVar("Thing")
 

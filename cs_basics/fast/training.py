@@ -13,7 +13,7 @@ from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
 from cs_basics.fast.muon import StackedMuon
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
 from cs_basics.fast.native.attention_kernel import use_kernel
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.dropout import drops
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import torch
 
 from cs_basics.run.model import build_model
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 
 # No two sizes are equal, and a head has two pairs of coordinates.
 SIZES = ModelConfig(

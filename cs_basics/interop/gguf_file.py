@@ -19,10 +19,10 @@ from cs_basics.interop.llama import read_llama_run
 from cs_basics.interop.llama_weights import to_llama_weights
 from cs_basics.interop.tokenizer_files import printable_vocab
 from cs_basics.run.atomic import atomic_writer
-from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.folder import RunFolder, Which
-from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.tokenizer_folder import to_printable
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
 DType = Literal["float32", "float16", "q8_0"]

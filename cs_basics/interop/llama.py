@@ -21,13 +21,13 @@ from cs_basics.interop.llama_weights import (
 from cs_basics.interop.tokenizer_files import load_tokenizer_json, save_tokenizer_json
 from cs_basics.run.atomic import atomic_folder
 from cs_basics.run.checkpoint_file import write_checkpoint
-from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.folder import RunFolder, Which
 from cs_basics.run.model import build_model
-from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.tokenizer_folder import save_tokenizer
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import END_OF_TEXT, TrainConfig
 from cs_basics.tokenizer import Tokenizer
 
 

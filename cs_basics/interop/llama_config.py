@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.json_file import read_json
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import TrainConfig
 
 QWEN3_HEAD_DIM = 128
 """Size of a head if a config.json of type qwen3 does not give it."""

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from cs_basics.interop.conventions import SIZES, check_conventions
 from cs_basics.run.json_file import read_json
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -82,15 +82,18 @@ def check_names(state: dict[str, Tensor], config: ModelConfig) -> None:
     Raises:
         ValueError: A weight is missing or of another shape, or the code has other conventions.
     """
-    where = "export and page want those of docs/learn.md: rename yours, or let state_dict() do it"
     for name, shape in ((weight.name, weight.shape) for weight in llama_weights(config)):
         if name not in state:
             beside = [other for other in state if other.split(".")[:-2] == name.split(".")[:-2]]
             others = ", ".join((beside or list(state))[:4])
-            raise ValueError(f"the model has no weight {name}, but {others} ...: {where}")
+            raise ValueError(
+                f"the model has no weight {name}, but {others} ...: export and page want the names "
+                "of docs/learn.md, which under 'Names of weights' says how to keep your own"
+            )
         if state[name].shape != shape:
             raise ValueError(
-                f"{name} has the shape {tuple(state[name].shape)}, not {shape}: {where}"
+                f"{name} has the shape {tuple(state[name].shape)}, not {shape}: export and page "
+                "want the sizes that the model is given (d_ff not rounded), and weights (out, in)"
             )
     check_conventions([weight.name for weight in llama_weights(SIZES)])
 

@@ -18,7 +18,7 @@ from cs_basics.bpe import SINGLE_BYTES, Merge
 from cs_basics.pretokenize import PRETOKEN
 from cs_basics.run.atomic import atomic_writer, write_atomically
 from cs_basics.run.json_file import read_at_once, read_json
-from cs_basics.run.rooms import accelerate
+from cs_basics.run.model import accelerate
 from cs_basics.run.tokenizer_folder import from_printable, to_printable
 from cs_basics.tokenizer import Tokenizer
 

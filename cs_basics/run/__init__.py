@@ -1,7 +1,6 @@
 """Training runs: from text to a run folder.
 
-config.py, model_config.py         every setting, by subject (presets.py: complete configurations)
-rooms.py, model.py                 what is there beyond the book; the model that a run gets of it
+model.py                           the model, and the fast twins, of the folders that are there
 folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
 corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py),
                                    after a look at the texts (look.py)
@@ -9,7 +8,7 @@ training_run.py, trainer.py        a whole run; its updates with logging, evalua
                                    and a clock (random_state.py: the generators)
 updates.py                         the book's loop, resumed, in parts and over processes
 optimizer.py                       the optimizer: its groups of weights, and their rates
-batches.py                         the batches, drawn from the text
+batches.py, epochs.py              the batches, drawn from the text
 schedules.py                       learning rates by name
 evaluation.py                      the loss to train with; loss and bits per byte of a text
 layout.py, distributed.py          model and batches shared out over the processes, as --parallel
@@ -20,7 +19,6 @@ pages.py                           pages from templates in one style (layout.htm
 samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens
                                    -> text)
 hardware.py                        device, fastest dtype, memory
-activation_checkpointing.py        less memory for more time
 clock.py, spikes.py, stopping.py   time, spikes of the loss, Ctrl-C
 atomic.py, json_file.py, tokenizer_folder.py, download.py   files and folders
 progress.py                        progress callbacks

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from cs_basics.data import get_batch
-from cs_basics.run.config import TrainConfig
+from cs_basics.run.epochs import epoch_batch
+from cs_basics.settings.run import TrainConfig
 from cs_basics.training import Batch
 
 
@@ -34,8 +35,6 @@ def draw_batch(
     data = config.data
     sizes = (data.batch_size, config.model.context_length)
     if data.order == "epochs":
-        from cs_basics.variants.epochs import epoch_batch
-
         inputs, targets = epoch_batch(tokens, *sizes, step, config.run.seed)
     else:
         inputs, targets = get_batch(tokens, *sizes, "cpu")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
-from cs_basics.run.config import END_OF_TEXT, TrainConfig
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.look import look_at_text, warn_of
+from cs_basics.run.model import accelerate
 from cs_basics.run.progress import OnProgress
-from cs_basics.run.rooms import accelerate
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import make_tokenizer, save_tokenizer
+from cs_basics.settings.run import END_OF_TEXT, TrainConfig
 from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stories
 from cs_basics.tokenizer import Tokenizer
 

@@ -12,12 +12,12 @@ import torch
 
 from cs_basics.run.atomic import lock, remove_leftovers, write_atomically
 from cs_basics.run.checkpoint_file import Checkpoint, read_checkpoint
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.json_file import read_json
 from cs_basics.run.model import build_model
-from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import TrainConfig
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 

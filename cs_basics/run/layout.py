@@ -3,11 +3,11 @@
 from torch import nn
 from torch.optim import Optimizer
 
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.distributed import ALONE, DDP, World
 from cs_basics.run.model import build_model
-from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import TrainConfig
 
 
 def check_layout(config: TrainConfig, world: World) -> None:

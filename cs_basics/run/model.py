@@ -1,35 +1,110 @@
-"""The model of a run and its compiled loss, made with what is there beyond the book."""
+"""The model of a run and its fast twins, made of the folders that are there.
+
+A run stands on the book alone. The student edition leaves out cs_basics/variants, cs_basics/fast
+and cs_basics/run/parallel, and no other file asks for them: without fast twins the book's own code
+runs, and a setting that needs a missing folder is refused. Imports are local to the function that
+needs them, so that encoding a text imports no torch.
+"""
 
 import dataclasses
 import logging
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-from torch import Tensor
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import TrainConfig
 
-from cs_basics.run.model_config import ModelConfig
-from cs_basics.run.rooms import NEEDS, accelerate, beyond_the_book, has_room
-from cs_basics.transformer import TransformerLM
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.optim import Optimizer
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]
+    from cs_basics.transformer import TransformerLM
+
+    LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+Thing = TypeVar("Thing")
+
+PACKAGE = Path(__file__).parents[1]
+
+NEEDS = {
+    **dict.fromkeys(
+        [
+            *("norm", "norm_eps", "placement", "positions", "num_kv_heads", "head_dim", "ffn"),
+            *("qk_norm", "value_residual", "tie_embeddings", "head_bias"),
+            *("optimizer", "dropout", "activation_checkpointing"),
+        ],
+        "variants",
+    ),
+    "parallel": "run/parallel",
+}
+"""The folder that a setting needs with any value but its default."""
 
 logger = logging.getLogger(__name__)
 
 
+def has_room(name: str) -> bool:
+    """Tell whether a folder of cs_basics is there."""
+    return (PACKAGE / name / "__init__.py").is_file()
+
+
+def beyond_the_book(section: Any) -> dict[str, object]:  # noqa: ANN401  a dataclass
+    """Return the settings of a section of the configuration that need a folder."""
+    return {
+        entry.name: getattr(section, entry.name)
+        for entry in dataclasses.fields(section)
+        if entry.name in NEEDS and getattr(section, entry.name) != entry.default
+    }
+
+
+def check_rooms(config: TrainConfig) -> None:
+    """Refuse settings whose folder is left out.
+
+    Raises:
+        ValueError: There is such a setting.
+    """
+    for section in (config.model, config.data, config.optim, config.run):
+        _check_section(section)
+
+
+def _check_section(section: Any) -> None:  # noqa: ANN401  a dataclass
+    for name, value in beyond_the_book(section).items():
+        if not has_room(NEEDS[name]):
+            raise ValueError(
+                f"{name}={value} needs cs_basics/{NEEDS[name]}, which this edition leaves out"
+            )
+
+
+def accelerate(thing: Thing) -> Thing:
+    """Return the fast twin of a class or a function of the book; itself where there is none."""
+    if not has_room("fast"):
+        return thing
+    from cs_basics.fast import accelerate
+
+    return accelerate(thing)
+
+
 def build_model(
-    config: ModelConfig, device: torch.device | str | None = None, *, is_fast: bool = False
-) -> TransformerLM:
+    config: ModelConfig, device: "torch.device | str | None" = None, *, is_fast: bool = False
+) -> "TransformerLM":
     """Build the model that a configuration describes: the book's, unless it asks for more.
 
     Args:
         config: The sizes and the choices.
         device: Where the weights live.
         is_fast: Build it of fast twins, where there are any.
+
+    Raises:
+        ValueError: The configuration needs a folder that is left out.
     """
+    _check_section(config)
     if beyond_the_book(config) or (is_fast and has_room("fast")):
         from cs_basics.variants.model import Transformer
 
         return (accelerate(Transformer) if is_fast else Transformer)(config, device)
+    from cs_basics.transformer import TransformerLM
+
     sizes = {name: value for name, value in dataclasses.asdict(config).items() if name not in NEEDS}
     model = TransformerLM(**sizes, device=device)
     # generate.py reads both, which a student's model need not keep.
@@ -39,15 +114,69 @@ def build_model(
     return model
 
 
-def compile_loss(loss_of: LossFunction, device: torch.device) -> LossFunction:
+def batch_generator(model: "TransformerLM") -> Callable[..., Any] | None:
+    """Return what continues several prompts of a model at once, or None where nothing does."""
+    if not has_room("fast"):
+        return None
+    from cs_basics.fast import batch_generator
+
+    return batch_generator(model)
+
+
+def compile_training(
+    model: "TransformerLM",
+    plain_loss_of: "LossFunction",
+    optimizer: "Optimizer",
+    config: TrainConfig,
+    dtype: "torch.dtype",
+    num_rows: int,
+    *,
+    is_alone: bool,
+) -> "LossFunction":
+    """Compile the training step as far as this machine can.
+
+    Args:
+        model: The model to train.
+        plain_loss_of: Its loss, uncompiled.
+        optimizer: Its optimizer; with fast twins, its update is compiled in place.
+        config: The run.
+        dtype: Type of the matrix products.
+        num_rows: Sequences of a micro-batch.
+        is_alone: Whether this is the only process that trains the model.
+
+    Returns:
+        The compiled loss.
+    """
+    if has_room("fast"):
+        from cs_basics.fast import compile_training
+
+        return compile_training(
+            model,
+            config.model,
+            optimizer,
+            dtype,
+            num_rows,
+            is_alone=is_alone,
+            checkpoints_activations=config.run.activation_checkpointing,
+        )
+    import torch
+
+    device = next(model.parameters()).device
+    # An evaluation takes the graph of training: compiling another costs more than it saves.
+    return torch.enable_grad()(compile_loss(plain_loss_of, device))
+
+
+def compile_loss(loss_of: "LossFunction", device: "torch.device") -> "LossFunction":
     """Compile a loss; it runs uncompiled, with a logged reason, where that fails."""
     if has_room("fast"):
         from cs_basics.fast import compile_if_possible
 
         return compile_if_possible(loss_of, device)
+    import torch
+
     current = compiled = torch.compile(loss_of)
 
-    def call(inputs: Tensor, targets: Tensor) -> Tensor:
+    def call(inputs: "Tensor", targets: "Tensor") -> "Tensor":
         nonlocal current
         try:
             return current(inputs, targets)

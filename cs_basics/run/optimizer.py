@@ -7,9 +7,9 @@ from torch.optim import Optimizer
 
 from cs_basics.layers import Embedding
 from cs_basics.optim import AdamW
-from cs_basics.run.config import TrainConfig
-from cs_basics.run.model_config import ModelConfig
-from cs_basics.run.rooms import accelerate
+from cs_basics.run.model import accelerate
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import TrainConfig
 
 BETA1 = 0.9
 """Decay rate of AdamW's first moment, the mean gradient."""

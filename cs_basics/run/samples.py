@@ -4,8 +4,8 @@ from pathlib import Path
 
 from cs_basics.generate import Sampling, generate
 from cs_basics.run.atomic import write_atomically
-from cs_basics.run.config import END_OF_TEXT, RunConfig
-from cs_basics.run.rooms import accelerate
+from cs_basics.run.model import accelerate
+from cs_basics.settings.run import END_OF_TEXT, RunConfig
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from cs_basics.bpe import Merge, Vocab
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.json_file import read_json
-from cs_basics.run.rooms import accelerate
+from cs_basics.run.model import accelerate
 from cs_basics.tokenizer import Tokenizer
 
 _MERGES_HEADER = "#version: 0.2"

@@ -7,14 +7,11 @@ import statistics
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import torch
 from torch import nn
 
-from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.clock import Clock, Speed
-from cs_basics.run.config import RunConfig, TrainConfig
 from cs_basics.run.corpus import Corpus
 from cs_basics.run.distributed import ALONE, World
 from cs_basics.run.evaluation import (
@@ -26,18 +23,18 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import matmul_rate, peak_memory_mb, resolve_device, resolve_dtype
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
-from cs_basics.run.model import build_model, compile_loss
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.run.model import build_model, compile_training
 from cs_basics.run.optimizer import embedding_tables, make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import random_states, restore_random_states, seed_all
-from cs_basics.run.rooms import has_room
 from cs_basics.run.samples import SHORT_TOKENS, write_story
 from cs_basics.run.schedules import SCHEDULES
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.run.updates import make_updates
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import RunConfig, TrainConfig
 from cs_basics.training import Batch, TrainingDivergedError, Update
 
 if TYPE_CHECKING:
@@ -114,6 +111,8 @@ class Trainer:
         seed_all(config.run.seed)  # After the measurements, which draw numbers, too.
         self.model = build_model(config.model, self.device, is_fast=self.is_fast)
         if config.run.activation_checkpointing:
+            from cs_basics.variants.activation_checkpointing import checkpoint_blocks
+
             checkpoint_blocks(self.model)
         if config.model.head_bias:
             from cs_basics.variants.head_bias import set_head_bias
@@ -217,21 +216,14 @@ class Trainer:
     def compile(self) -> None:
         """Compile the loss, and so the model, and the update, if this machine can."""
         logger.info("compiling the model (up to a minute the first time)")
-        if not has_room("fast"):
-            compiled = compile_loss(self.plain_loss_of, self.device)
-            # An evaluation takes the graph of training: compiling another costs more than it saves.
-            self.loss_of = torch.enable_grad()(compiled)
-            return
-        from cs_basics.fast import compile_training
-
         self.loss_of = compile_training(
             self.model,
-            self.config.model,
+            self.plain_loss_of,
             self.optimizer,
+            self.config,
             self.dtype,
             self.micro_batch_size,
             is_alone=self.world.size == 1,
-            checkpoints_activations=self.config.run.activation_checkpointing,
         )
 
     def run(self, log: MetricsLog, stop: StopSignals) -> None:
@@ -405,7 +397,12 @@ class Trainer:
         """Generate a short text and log it, unless the model is sharded."""
         run, can_call = self.config.run, not self.layout.is_split
         if run.num_samples and can_call and self.world.is_first:
-            text = write_story(
-                self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
-            )
+            try:
+                text = write_story(
+                    self.model, self.corpus.tokenizer, SHORT_TOKENS, run.seed, is_fast=self.is_fast
+                )
+            except Exception as error:
+                # A student's classes may raise anything, and this step is still to be saved.
+                logger.warning("no sample: %s: %s", type(error).__name__, error)
+                return
             log.log_sample(self.step, text)

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from cs_basics.run.clock import Clock
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.distributed import ALONE, World, launch
 from cs_basics.run.evaluation import Evaluation
@@ -18,12 +17,14 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
 from cs_basics.run.metrics import Console, MetricsLog, plot_losses
+from cs_basics.run.model import check_rooms
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Find, Report
 from cs_basics.run.samples import write_samples
 from cs_basics.run.stopping import StopSignals
 from cs_basics.run.trainer import MAX_UNSAVED_S, Trainer
 from cs_basics.run.wandb_sink import Wandb
+from cs_basics.settings.run import TrainConfig
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ def train_run(
         TrainingDivergedError: A loss, gradient or weight was not finite; no such weight was saved.
         TrainingStoppedError: Ctrl-C or SIGTERM came; the run was saved and can be resumed.
     """
+    check_rooms(config)
     if config.run.run_dir is None:
         raise ValueError("run_dir is not set: where should the run be kept?")
     folder = RunFolder(config.run.run_dir)

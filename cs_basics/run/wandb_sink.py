@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import Row
+from cs_basics.settings.run import TrainConfig
 
 Mode = Literal["disabled", "offline", "online"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from cs_basics.generate import GREEDY, Sampling, generate
-from cs_basics.run.config import END_OF_TEXT
-from cs_basics.run.rooms import has_room
+from cs_basics.run.model import batch_generator
 from cs_basics.run.text_stream import TextStream
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -60,11 +60,7 @@ def generate_rows(
     Raises:
         ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
     """
-    side_by_side = None
-    if is_fast and has_room("fast"):
-        from cs_basics.fast import batch_generator
-
-        side_by_side = batch_generator(model)
+    side_by_side = batch_generator(model) if is_fast else None
     if side_by_side is not None:
         yield from side_by_side(
             model,

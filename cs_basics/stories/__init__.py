@@ -10,5 +10,4 @@ one resolution. The package imports nothing else of cs_basics. In reading order:
     words.py      reads words.txt
     plots.py      reads plots.txt
     grammar.py    tells stories and writes them to a file: write_stories
-    reading.py    the grammar backwards: does a text keep its persons and things?
 """

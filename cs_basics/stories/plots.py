@@ -26,8 +26,6 @@ class Plot:
     """A kind of hero and the beats that happen to them, opening included."""
 
     name: str
-    object: str
-    """The slot that the plot is about, such as "toy"; "": none."""
     hero_kind: str
     beats: tuple[Beat, ...]
 
@@ -43,16 +41,14 @@ def read_plots(path: Path = PATH) -> tuple[Plot, ...]:
     openings: dict[str, tuple[Beat, ...]] = {}
     plots: list[Plot] = []
     for title, blocks in read_sections(path):
-        kind, name, thing, *more = *title.text.split(" / "), "", ""
+        kind, name, *more = *title.text.split(" / "), ""
         if not name or any(more) or not blocks or kind not in read_words():
             raise title.error('a plot has a title "== kind of word / name of the plot" and beats')
-        if thing and thing not in read_words():
-            raise title.error(f"the object {thing} is no kind of word")
         beats = tuple(_read_beat(block, kind) for block in blocks)
         if name == "opening":
             openings[kind] = beats
         elif kind in openings:
-            plots.append(Plot(name, thing, kind, openings[kind] + beats))
+            plots.append(Plot(name, kind, openings[kind] + beats))
         else:
             raise title.error(f'the section "== {kind} / opening" must come first')
     return tuple(plots)

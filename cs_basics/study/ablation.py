@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from cs_basics.run.config import TrainConfig
+from cs_basics.settings.run import TrainConfig
 
 Variants = dict[str, TrainConfig]
 """Configurations by name; the names are also names of folders."""

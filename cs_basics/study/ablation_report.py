@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 
 from cs_basics.run.atomic import write_atomically
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.pages import render, to_png, to_svg
+from cs_basics.settings.run import TrainConfig
 from cs_basics.study.ablation import changes
 from cs_basics.study.ablation_plot import plot_runs
 from cs_basics.study.ablation_run import (

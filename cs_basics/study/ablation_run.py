@@ -19,7 +19,6 @@ from torch import Tensor
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.clock import Clock
-from cs_basics.run.config import RunConfig, TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
@@ -28,6 +27,7 @@ from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import TokenFile
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
+from cs_basics.settings.run import RunConfig, TrainConfig
 from cs_basics.training import Batch, TrainingDivergedError, Update
 
 RESULT = "result.json"

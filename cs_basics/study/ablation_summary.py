@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.metrics import Row
+from cs_basics.settings.run import TrainConfig
 from cs_basics.study.ablation_run import RunResult
 from cs_basics.study.student_t import quantile_95
 

@@ -5,7 +5,7 @@ of its fast twins. Only matrix products count as work, as in PyTorch's FLOP coun
 tests compare. Try it: python scripts/account.py stories
 """
 
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 
 FLOAT32_BYTES = 4
 BACKWARD_PER_FORWARD = 2

@@ -11,7 +11,7 @@ from cs_basics.attention import CausalSelfAttention
 from cs_basics.layers import Embedding, Linear, SwiGLU
 from cs_basics.norms import LayerNorm, RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
-from cs_basics.run.model_config import NUM_GROUPS, ModelConfig
+from cs_basics.settings.model import NUM_GROUPS, ModelConfig
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import Block, PostNormBlock, SandwichBlock

@@ -1,4 +1,4 @@
-"""Starts a program of an entry behind the wall that submissions are graded behind.
+"""Starts a program with an entry's code behind the wall that submissions are graded behind.
 
 The wall itself is trusted/sandbox.py: no network, no file but libraries and one folder, another
 user. A training differs from a submission in what it needs: threads, a compiler, a folder to write.
@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from cs_grader.entries.entry import copy_code
+from cs_grader.plain_text import one_line
 from cs_grader.sandbox import confine
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.sandbox import Stage, bare_stage
@@ -23,7 +25,8 @@ from cs_grader.trusted.sandbox import Stage, bare_stage
 LIMITS = sandbox.Limits(
     memory_bytes=8 * 2**30, file_bytes=2 * 2**30, scratch_bytes=2 * 2**30, processes=256
 )
-SCRIPTS = ("train.py", "cli.py", "process.py")
+THREADS = 2
+"""Threads of matrix products, and processors of all that a program starts."""
 TAIL_BYTES = 4000
 
 
@@ -34,14 +37,16 @@ def build_stage(root: Path, repository: Path, code: Path) -> Stage:
         root: The folder.
         repository: Where cs_basics and scripts are.
         code: What the entry has changed of cs_basics; need not exist.
+
+    Raises:
+        ValueError: See `copy_code`.
     """
     stage = bare_stage(root)
     shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics")
-    (root / "scripts").mkdir()
-    for name in SCRIPTS:
-        shutil.copy(repository / "scripts" / name, root / "scripts" / name)
-    if code.is_dir():
-        shutil.copytree(code, root / "code" / "cs_basics", dirs_exist_ok=True)
+    shutil.copytree(
+        repository / "scripts", root / "scripts", ignore=shutil.ignore_patterns("instructor")
+    )
+    copy_code(code, root / "code" / "cs_basics")
     out_of(stage).mkdir()
     return stage
 
@@ -59,7 +64,6 @@ def running(
     arguments: Sequence[str],
     output: IO[bytes],
     *,
-    threads: int,
     is_training: bool = False,
 ) -> Generator[subprocess.Popen[bytes]]:
     """Run a program behind the wall, and kill it and all that it started at the end of the block.
@@ -71,7 +75,6 @@ def running(
         arguments: The program's arguments.
         output: Receives what it prints; for a program that is not a training only the errors, since
             its stdin and stdout are pipes.
-        threads: Threads of its matrix products, and processors.
         is_training: Whether it may start programs, compile, and write to `out_of` the stage.
     """
     has_uid = tier == "bubblewrap" and sandbox.has_real_root()
@@ -85,8 +88,8 @@ def running(
     python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/cs_grader/sandbox/launch.py"]
     command = sandbox.wall(tier, stage, LIMITS)
     variables = {
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
+        "OMP_NUM_THREADS": str(THREADS),
+        "MKL_NUM_THREADS": str(THREADS),
         "GOMP_SPINCOUNT": "10000",  # As scripts/process.py has it: a thread that waits sleeps soon.
         "PYTHONPATH": os.pathsep.join(f"{stage.root}/{name}" for name in ("code", "scripts", "")),
     }
@@ -102,7 +105,7 @@ def running(
     if has_uid:
         os.chown(out_of(stage), sandbox.own_uid(), sandbox.own_uid())
     is_linux = sys.platform.startswith("linux")
-    processors = sorted(os.sched_getaffinity(0))[:threads] if is_linux else []
+    processors = sorted(os.sched_getaffinity(0))[:THREADS] if is_linux else []
     process = subprocess.Popen(
         [*command, *python, json.dumps(settings), f"{stage.root}/{program}", *arguments],
         stdin=subprocess.DEVNULL if is_training else subprocess.PIPE,
@@ -137,4 +140,4 @@ def last_line(output: IO[bytes]) -> str:
     output.seek(0, os.SEEK_END)
     output.seek(max(0, output.tell() - TAIL_BYTES))
     lines = output.read().decode("utf-8", "replace").strip().splitlines()
-    return lines[-1].strip() if lines else "it printed nothing"
+    return one_line(lines[-1]) if lines else "it printed nothing"

@@ -23,5 +23,5 @@ entry_model.py also imports the entry's cs_basics.
 For entries of a contest (entries/), behind the same wall:
 
     launch.py        gives up rights, then becomes a program of the entry
-    entry_model.py   answers with the entry's tokenizer or model
+    entry_model.py   answers with the tokenizer or the model of its run
 """

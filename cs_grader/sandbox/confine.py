@@ -11,7 +11,7 @@ import platform
 import resource
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
@@ -20,13 +20,15 @@ SECCOMP_MODE_FILTER = 2
 SIGKILL = 9
 EPERM, EACCES = 1, 13
 
+Calls = Mapping[str, int | tuple[int, ...]]
 # System calls by which a process could reach others, the network past the filter, or the kernel,
 # those that get memory which no limit counts (memfd_create, memfd_secret, shmget), and those that
 # start another program, in which nothing of what a submission may not use is blocked.
-DENIED = {
+DENIED: dict[str, Calls] = {
     "x86_64": {
         "socket": 41,
         "kill": 62,
+        "affinity": 203,
         "denied": (
             *(59, 322),  # execve, execveat
             *(29, 101, 155, 165, 166, 167, 169, 175, 176, 246, 248, 249, 250, 272, 298, 304, 308),
@@ -37,6 +39,7 @@ DENIED = {
     "aarch64": {
         "socket": 198,
         "kill": 129,
+        "affinity": 122,
         "denied": (
             *(221, 281),  # execve, execveat
             *(39, 40, 41, 97, 104, 105, 106, 117, 142, 194, 217, 218, 219, 224, 241, 265, 268, 270),
@@ -144,8 +147,25 @@ def filter_system_calls(allow_network: bool) -> bool:
     Returns:
         Whether the filter is in place.
     """
-    machine = DENIED.get(platform.machine())
-    if machine is None or not prctl(PR_SET_NO_NEW_PRIVS, 1):
+    calls = DENIED.get(platform.machine())
+    return calls is not None and _deny(calls, allow_network)
+
+
+def keep_processors() -> bool:
+    """Deny choosing other processors than those that this process has, to it and what it starts.
+
+    Returns:
+        Whether the filter is in place.
+    """
+    calls = DENIED.get(platform.machine())
+    if calls is None or not isinstance(call := calls["affinity"], int):
+        return False
+    return _deny({**calls, "denied": (call,)}, allow_network=True)
+
+
+def _deny(machine: Calls, allow_network: bool) -> bool:
+    """Put a filter for system calls in place."""
+    if not prctl(PR_SET_NO_NEW_PRIVS, 1):
         return False
     program = _filter(machine, allow_network)
     code = ctypes.create_string_buffer(program)
@@ -155,7 +175,7 @@ def filter_system_calls(allow_network: bool) -> bool:
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.create_string_buffer(pointer))
 
 
-def _filter(machine: dict[str, int | tuple[int, ...]], allow_network: bool) -> bytes:
+def _filter(machine: Calls, allow_network: bool) -> bytes:
     """Assemble the classic BPF program; every instruction is (code, jump if, else, value)."""
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000

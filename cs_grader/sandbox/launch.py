@@ -24,6 +24,7 @@ def main() -> None:
     confine.limit(resource.RLIMIT_DATA, settings["memory_bytes"])
     confine.limit(resource.RLIMIT_FSIZE, settings["file_bytes"])
     confine.limit(resource.RLIMIT_CORE, 0)
+    confine.keep_processors()
     if not settings["may_start_programs"]:
         # There is no network to reach: a namespace has taken care of it.
         confine.filter_system_calls(allow_network=True)

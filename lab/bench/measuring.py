@@ -65,19 +65,26 @@ def show(rows: Iterable[Row]) -> list[Row]:
 
 
 def write_table(subject: str, rows: Sequence[Row]) -> None:
-    """Write rows into docs/performance.md, between the two comments that name their subject."""
+    """Write figures into docs/performance.md, between the two comments that name their subject.
+
+    The page chooses its rows: those that stand there get their new figures, the others are only
+    printed. Where no row stands yet, all are written.
+    """
+    page = PAGE.read_text(encoding="utf-8")
+    start, end = f"<!-- python -m lab.bench {subject} -->\n", "\n<!-- end -->"
+    before, found, rest = page.partition(start)
+    if not found:
+        raise ValueError(f"{PAGE} has no line {start.strip()}, which says where the table stands")
+    old, after = rest[: rest.index(end)], rest[rest.index(end) :]
+    kept = {line.split("|")[1].strip() for line in old.splitlines()[4:]}
     versions = [f"{name} {version(name)}" for name in PEERS if find_spec(name)]
     lines = [
         f"{datetime.date.today()}, {machine()}, {', '.join(versions)}:", "",
         "| | unit | ours | peer | ratio |", "|---|---|--:|--:|--:|",
     ]  # fmt: skip
     for row in rows:
+        if kept and row.name.strip() not in kept:
+            continue
         cells = (row.name.strip(), row.unit, f"{row.ours:,.5g}", *row.compared)
         lines.append(f"| {' | '.join(cells)} |")
-    page = PAGE.read_text(encoding="utf-8")
-    start, end = f"<!-- python -m lab.bench {subject} -->\n", "\n<!-- end -->"
-    before, found, rest = page.partition(start)
-    if not found:
-        raise ValueError(f"{PAGE} has no line {start.strip()}, which says where the table stands")
-    after = rest[rest.index(end) :]
     write_atomically(PAGE, (before + start + "\n".join(lines) + after).encode())

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.optim import clip_grad_norm
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import LossFunction
-from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.updates import make_updates
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import TrainConfig
 from cs_basics.training import Batch
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import Transformer

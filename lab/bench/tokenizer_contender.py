@@ -20,9 +20,9 @@ import numpy as np
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.fast.text.train_bpe import train_bpe
 from cs_basics.interop.tokenizer_files import save_tokenizer_json, tiktoken_arguments
-from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.tokenizer_folder import load_tokenizer
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
 from .worker import answer_all

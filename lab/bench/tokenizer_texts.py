@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.fast.text.train_bpe import train_bpe
-from cs_basics.run.config import END_OF_TEXT
 from cs_basics.run.tokenizer_folder import save_tokenizer
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.stories.grammar import write_stories
 from cs_basics.tokenizer import Tokenizer
 from lab import ROOT

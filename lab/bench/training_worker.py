@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from cs_basics.fast import accelerate, compile_training
 from cs_basics.optim import AdamW
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb, resolve_dtype
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import TrainConfig
 from cs_basics.variants.model import Transformer
 
 from .models import SHAPE, BuiltInLM, llama, random_batch, training_step

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cs_basics.run.model import build_model
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from lab.claims.interval import spread_of
 from lab.claims.measures.swaps import SWAPS, swapped
 from lab.claims.page import NORMS, norms_page, page_of, read_texts

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from cs_basics.run.model_config import ModelConfig, NormKind
+from cs_basics.settings.model import ModelConfig, NormKind
 from cs_basics.variants.model import make_norm
 from lab import ROOT
 

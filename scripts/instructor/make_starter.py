@@ -43,6 +43,7 @@ for _place in (place for problem in RUBRIC.values() for place in problem["write"
 
 GIVEN = (
     "cs_basics/__init__.py", "cs_basics/generate.py", "cs_basics/training.py", "cs_basics/run/*",
+    "cs_basics/settings/*",
     "cs_basics/stories/*", "cs_basics/study/*", "cs_basics/study/doctor/*",
     "cs_basics/interop/*",
     # JavaScript that runs a trained model in a browser: the only forward pass and encoder that
@@ -52,14 +53,14 @@ GIVEN = (
     "cs_grader/result.py", "cs_grader/rules/*.py",
     *(f"cs_grader/sandbox/{name}.py" for name in ("blocked", "forbidden", "ledger")),
     "tests/*.*", "tests/exam/*.*", "tests/exam/probes/*", "tests/exam/*/__init__.py",
-    "scripts/*.py", "docs/learn.md", "docs/pictures/block.svg", "data/README.md", "LICENSE",
+    "scripts/*.py", "docs/learn.md", "docs/pictures/block.svg", "LICENSE",
     "constraints.txt", ".gitignore",
 )  # fmt: skip
 """What is copied as it is; folders of a folder are not, unless they are named."""
 LEFT_OUT = (
     "cs_grader/rules/__init__.py", "cs_grader/rules/findings.py",
     "scripts/convert_tokenizer.py", "scripts/encode.py", "scripts/import_llama.py",
-    "scripts/join_tokens.py", "scripts/microscope.py", "scripts/size.py",
+    "scripts/microscope.py", "scripts/size.py",
     "scripts/train_tokenizer.py",
 )  # fmt: skip
 """Exceptions, which need the fast twins or other solutions."""

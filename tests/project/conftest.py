@@ -19,9 +19,9 @@ from hypothesis import settings
 from processes import ROOT
 
 from cs_basics.bpe import train_bpe
-from cs_basics.run.config import END_OF_TEXT
-from cs_basics.run.presets import PRESETS
 from cs_basics.run.training_run import train_run
+from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.stories.grammar import write_stories
 
 # A shared machine stands still for longer than Hypothesis's 200 ms now and then.

@@ -5,7 +5,7 @@ from torch import nn
 
 from cs_basics.fast import accelerate
 from cs_basics.functional import cross_entropy
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.model import Transformer
 

@@ -20,8 +20,8 @@ from cs_basics.fast import accelerate
 from cs_basics.fast.adamw import update_in_place
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native.attention_kernel import use_kernel
-from cs_basics.run.activation_checkpointing import checkpoint_blocks
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
+from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.model import Transformer
 

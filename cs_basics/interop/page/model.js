@@ -5,7 +5,7 @@ import {
 } from "./tensor.js";
 
 /**
- * The ModelConfig of cs_basics/run/model_config.py.
+ * The ModelConfig of cs_basics/settings/model.py.
  * @typedef {{ vocab_size: number, context_length: number, d_model: number, d_ff: number,
  *   num_layers: number, num_heads: number, rope_theta: number, norm: string, norm_eps: number,
  *   placement: string, positions: string,

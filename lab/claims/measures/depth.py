@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cs_basics.functional import cross_entropy
 from cs_basics.norms import RMSNorm
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.model import Transformer
 from lab.claims.rules import Figures
 

@@ -7,10 +7,10 @@ import torch
 
 from cs_basics.fast import accelerate
 from cs_basics.optim import AdamW, clip_grad_norm
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.evaluation import make_loss_function
-from cs_basics.run.presets import PRESETS
 from cs_basics.run.updates import make_updates
+from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.run import TrainConfig
 from cs_basics.variants.model import Transformer
 from lab.claims.measures.draws import normal
 from lab.claims.measures.operations import calls_of

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.token_file import TokenFile
+from cs_basics.settings.run import TrainConfig
 from cs_basics.study.ablation_run import RunResult, read_result, run_variant
 from cs_basics.transformer import TransformerLM
 from lab.claims.measures.swaps import swapped

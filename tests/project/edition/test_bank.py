@@ -1,5 +1,8 @@
 """The bank: what honest code may return goes all the way, and what does not is named before."""
 
+import re
+import shutil
+
 import pytest
 from bank import patches
 from editions import ROOT
@@ -32,5 +35,37 @@ def test_what_is_right_in_another_form_goes_all_the_way(name, rehearsed):
 
 def test_what_will_not_work_downstream_is_named(rehearsed):
     for fault, did in rehearsed("downstream", is_honest=False):
-        assert did["code"] == 2, fault.title
+        costs_nothing = fault.kind == "an exact --resume"
+        assert did["code"] == (0 if costs_nothing else 2), fault.title
         assert did["out"].startswith(f"{fault.kind} will not work: "), (fault.title, did["out"])
+        assert ("rehearsal: training, --resume" in did["out"]) == costs_nothing, fault.title
+
+
+def test_the_handouts_class_makes_a_fused_matrix_fit_for_export(inside, filled):
+    handout = (ROOT / "docs" / "learn.md").read_text(encoding="utf-8")
+    (fused,) = re.findall(r"```python\n(class Fused.*?)```", handout, re.DOTALL)
+    (places,) = (
+        change.places
+        for change in patches.read(BANK / "downstream.txt")
+        if change.name == "one matrix for queries, keys and values"
+    )
+    own = "class CausalSelfAttention(nn.Module):\n"
+    inherits = ["attention.py", own, f"{fused}\n\n{own.replace('nn.Module', 'Fused')}"]
+    (did,) = inside(filled, {"argv": ["rehearse"], "changes": [*places, inherits]})
+    assert (did["code"], did["out"].count("\n")) == (0, 1), did
+
+
+@pytest.mark.parametrize("name", ["rope_halves"])
+def test_a_class_whose_conventions_rule_out_export_is_told_so_and_not_blamed(
+    name, inside, filled, tmp_path
+):
+    of_class = shutil.copytree(filled, tmp_path / "of_class", symlinks=True)
+    (of_class / "tests" / "contract.toml").write_text(f'conventions = ["{name}"]\n')
+    (places,) = (
+        change.places
+        for change in patches.read(BANK / "contract.txt")
+        if (change.kind, change.style) == (name, "independent")
+    )
+    (did,) = inside(of_class, {"argv": ["rehearse"], "changes": places})
+    assert did["code"] == 0, did
+    assert did["out"].endswith(f"has other conventions than they know: {name}\n")

@@ -15,7 +15,7 @@ from bank import patches
 from editions import ROOT, with_answers
 from test_graduation import SMALL, losses_of
 
-from cs_basics.run.config import END_OF_TEXT
+from cs_basics.settings.run import END_OF_TEXT
 
 BANK = patches.read(ROOT / "tests" / "project" / "bank" / "programs.txt")
 STYLES = {change.title: change.places for change in BANK}

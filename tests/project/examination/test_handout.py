@@ -9,10 +9,8 @@ import pytest
 import report
 from processes import ROOT
 
-from cs_basics.run.config import SECTIONS
-from cs_basics.run.model_config import ModelConfig
-from cs_basics.run.presets import PRESETS
-from cs_basics.run.rooms import beyond_the_book
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.presets import PRESETS
 from cs_basics.study.ablation import SUITES
 from cs_basics.study.accounting import forward_flops, parameters, total
 
@@ -109,10 +107,3 @@ def test_the_order_is_that_in_which_the_report_names_the_problems():
     module, (first,) = places_of("linear")
     assert order[0] == report.RUBRIC["linear"]["title"]
     assert f"open `cs_basics/{module}.py`, write `{first}`" in readme
-
-
-def test_the_command_of_an_entry_switches_off_what_the_edition_lacks():
-    text, (_, config) = HANDOUT.partition("# Part 6")[2], PRESETS["own-text"]
-    for section in SECTIONS:
-        for name in beyond_the_book(getattr(config, section)):
-            assert f"-{name.replace('_', '-')}" in text

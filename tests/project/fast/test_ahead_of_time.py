@@ -16,7 +16,7 @@ from cs_basics.fast.compilation import compiled_code_folder
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native import ahead_of_time
 from cs_basics.fast.native.ahead_of_time import BOOK_FILES, CompiledLoss, NotCompiledError, key
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.model import Transformer
 
 # 2^24 logits: from there on the loss is computed in chunks. Here in one, which compiles sooner.
@@ -127,7 +127,7 @@ class TestCompiled:
             "import json, sys, torch\n"
             "from cs_basics.fast import accelerate, compile_training\n"
             "from cs_basics.optim import AdamW\n"
-            "from cs_basics.run.model_config import ModelConfig\n"
+            "from cs_basics.settings.model import ModelConfig\n"
             "from cs_basics.variants.model import Transformer\n"
             f"torch.set_num_threads({torch.get_num_threads()})\n"
             "config = ModelConfig(**json.load(sys.stdin))\n"

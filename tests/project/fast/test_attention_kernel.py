@@ -14,7 +14,7 @@ from cs_basics.fast.loss import loss_function
 from cs_basics.fast.native import attention_kernel
 from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use_kernel
 from cs_basics.fast.rope import TabledRoPE
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.model import Transformer
 
 pytestmark = [

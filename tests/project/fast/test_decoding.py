@@ -13,7 +13,7 @@ from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate
 from cs_basics.layers import Linear
-from cs_basics.run.activation_checkpointing import checkpoint_blocks
+from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.model import Transformer
 
 PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])

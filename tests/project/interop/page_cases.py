@@ -9,8 +9,8 @@ from cs_basics.interop.page_file import write_page
 from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.optimizer import make_optimizer
-from cs_basics.run.presets import PRESETS
 from cs_basics.run.tokenizer_folder import save_tokenizer
+from cs_basics.settings.presets import PRESETS
 
 FORMS = models.FORMS | {
     "part of a norm": {"norm": "partial-rmsnorm", "rope_theta": 500.0},

@@ -21,8 +21,8 @@ from cs_basics.generate import Sampling, generate
 from cs_basics.interop.page_book import book_lines
 from cs_basics.interop.page_file import MAX_PARAMETERS, check_size, write_page
 from cs_basics.interop.page_script import joined_script
-from cs_basics.run.config import END_OF_TEXT
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.model import Transformer
 

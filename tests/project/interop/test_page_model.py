@@ -12,7 +12,7 @@ from awkward import AWKWARD
 from page_cases import FORMS, ask, make_run, open_page
 
 from cs_basics.interop.page_data import rounded_to_int8
-from cs_basics.run.config import END_OF_TEXT
+from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
 SPECIALS = [END_OF_TEXT, END_OF_TEXT * 2, "<a b>\n", "\u4e2d\u6587", "'l", "#-", "</script><b>"]

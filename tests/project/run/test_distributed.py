@@ -12,12 +12,12 @@ from processes import ROOT, run
 from run_rows import folder_of, rows_of
 from waiting import until
 
-from cs_basics.run.config import SECTION_OF
 from cs_basics.run.distributed import World
 from cs_basics.run.evaluation import _own_batches
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.training_run import train_run
+from cs_basics.settings.run import SECTION_OF
 
 STEPS = 50
 

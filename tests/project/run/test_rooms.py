@@ -14,7 +14,7 @@ for name in ("resource", "fcntl", "pwd", "grp", "termios"):
     sys.modules[name] = None
 # A whole tree that is installed would lend this one what it leaves out.
 sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in str(finder)]
-from cs_basics.run.config import TrainConfig
+from cs_basics.settings.run import TrainConfig
 from cs_basics.run.training_run import train_run
 for config in json.load(sys.stdin):
     try:
@@ -22,7 +22,7 @@ for config in json.load(sys.stdin):
     except ValueError as error:
         print(error)
 """
-NEEDED = {"norm": "layernorm", "dropout": 0.1, "order": "epochs", "parallel": "tp"}
+NEEDED = {"norm": "layernorm", "dropout": 0.1, "activation_checkpointing": True, "parallel": "tp"}
 NEEDED_OF = {"parallel": "run/parallel"}
 
 
@@ -47,7 +47,7 @@ def said_of(folder, *configs):
 
 
 def test_a_run_needs_neither_another_room_nor_a_module_that_windows_lacks(alone, tiny_config):
-    config = tiny_config.replace(max_steps=2, fast="off")
+    config = tiny_config.replace(max_steps=2, fast="off", order="epochs")
     other = config.replace(run_dir=config.run.run_dir.with_name("other"))
     lacking = [other.replace(**{name: value}) for name, value in NEEDED.items()]
     assert said_of(ROOT, other) == ["True"]

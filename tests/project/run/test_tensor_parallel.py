@@ -9,12 +9,12 @@ from processes import ROOT, python
 
 from cs_basics.functional import cross_entropy
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
-from cs_basics.run.config import TrainConfig
 from cs_basics.run.distributed import ALONE, DDP, World, join
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
-from cs_basics.run.model_config import ModelConfig
 from cs_basics.run.optimizer import make_optimizer
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.run import TrainConfig
 from cs_basics.variants.model import Transformer
 
 # 259 ids and 50 hidden features: neither is a multiple of 4.

@@ -20,7 +20,13 @@ COMMAND = re.compile(
     r"(?:python|torchrun\b[^'\n]*?) (?:scripts/(?P<script>[\w/]+)\.py|-m (?P<module>[\w.]+))"
     r"(?P<flags>(?: [^\n#&':]*)?)"
 )
-MEANT = {"SUITE": "norms", "$RUN": "run", "$RESUME": "--resume", "ENTRY": "entry"}
+MEANT = {
+    "SUITE": "norms",
+    "SUBJECT": "training",
+    "$RUN": "run",
+    "$RESUME": "--resume",
+    "ENTRY": "entry",
+}
 QUICK = {
     *("account", "evaluate", "export", "generate", "import_llama", "microscope", "share", "train"),
 }

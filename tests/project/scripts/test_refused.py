@@ -5,8 +5,8 @@ import shutil
 import pytest
 from processes import ROOT
 
-from cs_basics.run.presets import PRESETS
 from cs_basics.run.tokenizer_folder import save_tokenizer
+from cs_basics.settings.presets import PRESETS
 from cs_basics.tokenizer import Tokenizer
 
 TEXTS = "--train-text text.txt --valid-text text.txt"

@@ -19,7 +19,7 @@ from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.optimizer import make_optimizer
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.presets import PRESETS
 
 SCRIPTS = sorted(
     str(path.relative_to(ROOT / "scripts").with_suffix(""))

@@ -27,6 +27,9 @@ def over():
 def deeply():
     deep([1, 2, 3])
 
+def misnamed():
+    clip(y=[1, 2, 3])
+
 def refuse():
     raise ValueError("lr=-1 must be greater than 0")
 """
@@ -64,6 +67,41 @@ def test_the_students_line_is_shown_and_the_call_that_led_to_it(edition, capsys)
         "  called by cs_basics/run/trainer.py, line 4, in over",
         "    clip([1, 2, 3])",
     ]
+
+
+def test_a_call_with_other_arguments_is_told_with_the_definition(edition, capsys):
+    assert said_of(edition.misnamed, capsys) == [
+        "error: TypeError: clip() got an unexpected keyword argument 'y'",
+        "  cs_basics/optim.py, line 1, in clip",
+        "    def clip(x):",
+        "  called by cs_basics/run/trainer.py, line 10, in misnamed",
+        "    clip(y=[1, 2, 3])",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "def clip(x:\n    pass\n",
+            "SyntaxError: '(' was never closed (cs_basics/broken.py, line 1)",
+        ),
+        ("\nUNIT = 1 / 0\n", "ZeroDivisionError: division by zero (cs_basics/broken.py, line 2)"),
+        ("import nonsuch\n", "ModuleNotFoundError: No module named 'nonsuch' (cs_basics/broken.py"),
+        ("def clap():\n    pass\n", "ImportError: cannot import name 'clip' from 'broken' (cs_bas"),
+    ],
+)
+@pytest.mark.usefixtures("edition")
+def test_a_module_that_cannot_be_imported_is_one_line(capsys, tmp_path, source, said):
+    (tmp_path / "cs_basics" / "broken.py").write_text(source)
+    with pytest.raises((SyntaxError, ZeroDivisionError, ImportError)) as raised:
+        exec(compile("from broken import clip", tmp_path / "cs_basics/run/trainer.py", "exec"), {})
+    # Scripts import the student's modules before their own main function runs.
+    with pytest.raises(SystemExit) as stop:
+        cli.report_import(raised.type, raised.value, raised.tb)
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {said}")
 
 
 def test_a_file_beside_the_book_is_the_students_too(edition, capsys, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The embedded corpus: its English, its variety, its subjects, and the files it makes."""
+"""The embedded corpus: its variety, its notation, and the files it makes."""
 
 import hashlib
 import re
@@ -9,12 +9,9 @@ import pytest
 from cs_basics.stories import grammar
 from cs_basics.stories.grammar import iterate_stories, write_stories
 from cs_basics.stories.plots import read_plots, spell
-from cs_basics.stories.words import PRONOUNS, Word, read_words, with_article
+from cs_basics.stories.words import Word, read_words, with_article
 
-KINDS = read_words()
 PLOTS = {plot.name: plot for plot in read_plots()}
-HE, SHE = ({form: vars(KINDS[kind][0])[form] for form in PRONOUNS} for kind in ("boy", "girl"))
-SPOKEN = re.compile(r'"[^"]*"')
 
 
 @pytest.fixture(scope="module")
@@ -23,84 +20,15 @@ def many():
     return list(islice(iterate_stories(0), 5000))
 
 
-# Variety
-
-
-def test_no_story_is_told_twice(many):
-    assert len(set(many)) == len(many)
-
-
-def test_no_validation_story_is_in_the_training_text(many):
-    assert not set(many) & set(islice(iterate_stories(1_000_003), 3000))
-
-
-# English
+def test_no_story_is_told_twice_in_the_training_and_validation_text(many):
+    everything = [*many, *islice(iterate_stories(1_000_003), 3000)]
+    assert len(set(everything)) == len(everything)
 
 
 def test_stories_are_plain_text_without_grammar_marks(many):
     for text in many:
         assert text.isascii()
         assert not re.search(r"[\[\]{}|#@&_<>]|\n\n|  | \n|\n |^\s|\s$", text), text
-
-
-def test_articles_fit_the_next_sound(many):
-    for text in many:
-        for article, word in re.findall(r"\b([Aa]n?) (\w+)", text):
-            sounds_like_vowel = word[0] in "aeiouAEIOU" or word.startswith(("hour", "honest"))
-            assert (article.lower() == "an") == sounds_like_vowel, (article, word, text)
-
-
-def test_sentences_start_with_capitals_and_end_with_stops(many):
-    for text in many:
-        for paragraph in text.split("\n"):
-            assert paragraph.count('"') % 2 == 0, text
-            assert re.search(r'[.!?]"?$', paragraph), text
-            assert not re.search(r'\s[.,!?;]|[.,!?]{2}|[^.,!?]" |"\w+"', paragraph), text
-            narration = SPOKEN.sub("SPOKEN", paragraph)
-            for start in re.findall(r"(?:^|[.!?] )(\S)", narration):
-                assert start.isupper(), text
-            for start in re.findall(r'(?:^| )"(.)', paragraph):
-                assert start.isupper(), text
-
-
-def test_narration_is_in_the_past(many):
-    # What holds at all times, and the words to the reader, are said in the present.
-    timeless = re.compile(r"(learned|found out|knew now) that|Do you know|This is a story")
-    present = re.compile(r"\b(is|are|has|wants|says|goes|comes|looks|sits|puts|will)\b")
-    for text in many:
-        for sentence in re.split(r"(?<=[.!?]) ", SPOKEN.sub("SPOKEN.", text)):
-            assert timeless.search(sentence) or not present.search(sentence), (sentence, text)
-
-
-@pytest.mark.parametrize(("pronouns", "others"), [(SHE, HE), (HE, SHE)], ids=["she", "he"])
-def test_pronouns_agree_with_the_persons(monkeypatch, pronouns, others):
-    for kind, words in list(KINDS.items()):
-        if hasattr(words[0], "him"):
-            same = tuple(word for word in words if vars(word)["He"] == pronouns["He"])
-            spare = Word(kind.capitalize(), **pronouns, kind="", tie="cousin")
-            monkeypatch.setitem(KINDS, kind, (*same, spare))
-    wrong = re.compile(rf"\b({'|'.join(set(others.values()))})\b")
-    women = re.compile(r"\b([Mm]other|woman|lady)\b")
-    kinds = {"girl", "sister"} if others is SHE else {"boy", "brother"}
-    for text in islice(iterate_stories(2), 3000):
-        assert not kinds & set(re.findall(r"\w+", re.sub(r"\ba (boy|girl) who was", "", text)))
-        if not women.search(text):
-            assert not wrong.search(text), text
-
-
-def test_verbs_and_articles_agree_with_plurals(many):
-    plurals = {w for w in KINDS["treat"] if vars(w)["it"] == "them"}
-    plurals |= {vars(w)["s"] for w in KINDS["crop"]} | set(KINDS["pest"])
-    plural = "|".join(sorted(plurals))
-    wrong = re.compile(rf"\b(?:an?|one) (?:{plural})\b|\b[Tt]he (?:{plural}) (?:was|is|has)\b")
-    masses = "|".join(w for w in KINDS["treat"] if vars(w)["it"] == "it")
-    wrong_mass = re.compile(rf"\b[Tt]he (?:{masses}) were\b|\btoo many (?:{masses})\b")
-    for text in many:
-        assert not wrong.search(text), text
-        assert not wrong_mass.search(text), text
-
-
-# The subject
 
 
 def test_a_slot_keeps_its_word_and_two_slots_differ():
@@ -193,12 +121,7 @@ ball / @color, new
         (read_plots, "== child / opening\n\n{age5}.", 3, "only 4 different words"),
         (read_plots, "== child / opening\n\n{hero} [ran|fell.", 3, "bracket"),
         (read_plots, "== child / opening\n\n& One.", 3, "two lines"),
-        (
-            read_plots,
-            "== child / opening\n\nOne.\n\n== child / lost / hatt\n\nTwo.",
-            5,
-            "the object hatt",
-        ),
+        (read_plots, "== child / opening / toy\n\nOne.", 1, "has a title"),
         (read_words, "== color\nred\n\n== color\nblue", 4, "already"),
         (read_words, "== color\n@hue", 2, "@hue names no kind"),
         (read_words, "== skill / past\nswim / swam\nski", 3, "0 forms, but the title names 1"),

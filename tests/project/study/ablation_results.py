@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.presets import PRESETS
 from cs_basics.study.ablation_run import RunResult
 from cs_basics.study.ablation_summary import Run
 

@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from cs_basics.run.model_config import FeedForwardKind
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.model import FeedForwardKind
+from cs_basics.settings.presets import PRESETS
 from cs_basics.study.ablation import SUITES, variants_of
 from cs_basics.variants.model import Transformer
 

@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from cs_basics.fast.cached import DecodingLM, KVCache
 from cs_basics.functional import cross_entropy
-from cs_basics.run.model_config import ModelConfig
-from cs_basics.run.presets import PRESETS
+from cs_basics.settings.model import ModelConfig
+from cs_basics.settings.presets import PRESETS
 from cs_basics.study import accounting
 from cs_basics.study.accounting import total
 from cs_basics.variants.model import Transformer

@@ -12,11 +12,11 @@ from run_rows import folder_of
 from token_files import write_token_file
 from torch import nn
 
-from cs_basics.run.activation_checkpointing import checkpoint_blocks
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.training_run import train_run
+from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.dropout import Dropout, drops
 
 BATCH = batch_of(3, 8)

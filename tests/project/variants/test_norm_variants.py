@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cs_basics.norms import LayerNorm, RMSNorm
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.model import make_norm
 from cs_basics.variants.norms import (
     GatedRMSNorm,

@@ -11,7 +11,7 @@ from models import FORMS, SIZES, batch_of, loss_and_gradients, small_model
 from cs_basics.norms import RMSNorm
 from cs_basics.run.distributed import World
 from cs_basics.run.layout import check_layout
-from cs_basics.run.model_config import ModelConfig
+from cs_basics.settings.model import ModelConfig
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.feed_forward import ACTIVATIONS

@@ -1,16 +1,8 @@
 """Complete configurations of runs, by name."""
 
 from pathlib import Path
-from typing import Any
 
-from cs_basics.run.config import TrainConfig
-from cs_basics.run.rooms import has_room
-
-
-def _where_there(**settings: Any) -> dict[str, Any]:  # noqa: ANN401  of any field
-    """Return settings that replace what a student writes; none where they train with that alone."""
-    return settings if has_room("variants") else {}
-
+from cs_basics.settings.run import TrainConfig
 
 _TINYSTORIES = TrainConfig.of(
     train_text=Path("data/TinyStoriesV2-GPT4-train.txt"),
@@ -31,7 +23,8 @@ _STORIES = TrainConfig.of(
     lr=4e-3,
     beta2=0.99,
     embedding_lr_ratio=10.0,
-    **_where_there(order="epochs", schedule="linear"),
+    order="epochs",
+    schedule="linear",
 )
 
 PRESETS: dict[str, tuple[str, TrainConfig]] = {
@@ -73,13 +66,11 @@ PRESETS: dict[str, tuple[str, TrainConfig]] = {
             lr=6e-3,
             beta2=0.95,
             weight_decay=0.4,
-            **_where_there(
-                optimizer="muon",
-                dropout=0.1,
-                tie_embeddings=True,
-                head_bias=True,
-                value_residual=True,
-            ),
+            optimizer="muon",
+            dropout=0.1,
+            tie_embeddings=True,
+            head_bias=True,
+            value_residual=True,
         ),
     ),
     "tinystories-cpu": (
