@@ -53,20 +53,23 @@ class Trial:
 
     def shows_in_part(self, mistake: str) -> int:
         """As `shows`, of the values alone that this mistake changes; others may be wrong, too."""
-        if not isinstance(self.got, np.ndarray) or mistake not in self.answers:
+        if not isinstance(self.got, np.ndarray) or self.answers.get(mistake) is None:
             return 0
-        found: list[int] = []
+        return int(np.sum(changed)) if np.ndim(changed := self.changed_by(mistake)) else -1
+
+    def changed_by(self, mistake: str) -> Array:
+        """Where this mistake changes the answer as it has been changed; a number if nowhere."""
+        found = np.array(0)
         for option in options_of(self.answers[mistake]):
             answer = np.asarray(option, np.float64)
-            if option is None:
-                return 0
-            if answer.shape != np.shape(self.expected) or answer.shape != self.got.shape:
+            if not answer.shape == np.shape(self.expected) == self.got.shape != ():
                 continue
             away = is_away(answer, self.expected, self.limit)
             near = 2 * self.limit * growth(answer, self.expected)
             if not np.any(away & is_away(self.got, answer, near)):
-                found.append(int(np.sum(away & ~np.isnan(answer))))
-        return max(found, default=-1)
+                away &= ~np.isnan(answer)
+                found = away if not found.ndim or away.sum() > found.sum() else found
+        return found
 
     def shows(self, mistake: str, slack: float = 2) -> int:
         """How many values are wrong in the way of this mistake; -1 if it is not this one.
@@ -182,19 +185,26 @@ def explaining_most(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]
 
 
 def explaining_their_part(trials: Sequence[Trial]) -> list[str]:
-    """The one mistake that explains most of the values that are wrong, and all that it changes.
+    """Mistakes that explain all that they change, however much else is wrong; most of it first.
 
-    It has to show in the first of the trials, and in values that are not all alike.
+    They have to show in the first of the trials, there in other values each. Where two explain as
+    much of the same values, neither is named.
     """
     shown = {cause: [t.shows_in_part(cause) for t in trials] for cause in trials[0].answers}
     seen = {
         cause: sum(those)
         for cause, those in shown.items()
-        if min(those) >= 0 and those[0] >= FEWEST_VALUES
+        if min(those) >= 0 and those[0] >= FEWEST_VALUES and sum(those) >= 2 * FEWEST_VALUES
     }
-    most = max(seen.values(), default=0)
-    best = [cause for cause, number in seen.items() if number == most]
-    return best if most >= 2 * FEWEST_VALUES and len(best) == 1 else []
+    found: list[str] = []
+    taken = np.zeros(np.shape(trials[0].expected), bool)
+    while left := {c: n for c, n in seen.items() if not np.any(taken & trials[0].changed_by(c))}:
+        most = max(left.values())
+        best = [cause for cause, number in left.items() if number == most]
+        found += best if len(best) == 1 else []
+        for cause in best:
+            taken |= trials[0].changed_by(cause)
+    return found
 
 
 def unexplained(causes: Sequence[str], trials: Sequence[Trial]) -> str:
