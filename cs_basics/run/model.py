@@ -100,8 +100,11 @@ def build_model(
         is_fast: Build it of fast twins, where there are any.
 
     Raises:
-        ValueError: The configuration needs a folder that is left out.
+        ValueError: The configuration needs a folder that is left out, or the device cannot compute
+            what the book computes.
     """
+    if not is_fast and str(device).startswith("mps"):
+        raise ValueError("fast=off needs float64, which device=mps lacks: use fast=auto or the cpu")
     _check_section(config)
     if beyond_the_book(config) or (is_fast and has_room("fast")):
         from cs_basics.variants.model import Transformer

@@ -9,7 +9,7 @@ from torch import nn
 
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.layers import Embedding, Linear, SwiGLU
-from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.settings.model import NUM_GROUPS, ModelConfig, require_default
 from cs_basics.transformer import TransformerBlock, TransformerLM
@@ -17,7 +17,13 @@ from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import Block, PostNormBlock, SandwichBlock
 from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
 from cs_basics.variants.head_bias import BiasedLinear
-from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
+from cs_basics.variants.norms import (
+    GemmaRMSNorm,
+    GroupRMSNorm,
+    LayerNorm,
+    LlamaRMSNorm,
+    PartialRMSNorm,
+)
 from cs_basics.variants.value_residual import ValueResidualBlock
 
 NORMS: dict[str, Callable[..., nn.Module]] = {
