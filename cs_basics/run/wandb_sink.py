@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cs_basics.run.metrics import Row
+from cs_basics.run.metrics import Row, Sink
 from cs_basics.settings.run import TrainConfig
 
 Mode = Literal["disabled", "offline", "online"]
@@ -15,7 +15,7 @@ Mode = Literal["disabled", "offline", "online"]
 logger = logging.getLogger(__name__)
 
 
-class Wandb:
+class Wandb(Sink):
     """Sends a run to Weights & Biases, until the first failure: that is logged and turns it off.
 
     A context manager: the run ends there, too, when the block is left.

@@ -19,8 +19,8 @@
 To add a fault, say what is wrong, and after the file words that only the right explanation has:
 
     == rmsnorm | eps is added outside the root | norms.py | eps is added outside
-    -        normalised = wide * torch.rsqrt(mean_square + self.eps)
-    +        normalised = wide / (torch.sqrt(mean_square) + self.eps)
+    -        normalised = x32 * torch.rsqrt(mean_square + self.eps)
+    +        normalised = x32 / (torch.sqrt(mean_square) + self.eps)
 
 Each bar adds other words that will do; without any, no name is known and none may be given.
 
