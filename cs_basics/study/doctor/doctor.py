@@ -57,6 +57,7 @@ AFTER = (
     trial.checkpoint,
     trial.ending,
     attention.collapsed,
+    updates.zeros,
     ranks.equal,
 )
 """Checks of what was seen of a loop."""
