@@ -142,7 +142,8 @@ def word_of(rng, letters, longest):
     """A word in which no two neighbours occur twice, so that each pair in it counts once."""
     word = str(rng.choice([*letters]))
     for letter in rng.choice([*letters], rng.integers(0, longest)):
-        if word[-1] + letter not in word and letter != word[-1]:
+        is_wide_again = letter in word and not letter.isascii()
+        if word[-1] + letter not in word and letter != word[-1] and not is_wide_again:
             word += letter
     return word
 
@@ -433,7 +434,7 @@ MOST_COUNTS = 400
 
 
 LETTERS = "eeettaoinshrdlu"
-OF_SEVERAL_BYTES = "eeettaoinshrdlu\u00e9\u4f60\U0001f643"
+OF_SEVERAL_BYTES = "eeettaoinshrdlu\u00e9\u4f60"
 
 
 def documents(rng, num_bytes, num_words, separator, letters=LETTERS):

@@ -59,6 +59,8 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         "a shorter special token wins over a longer one": encode(
             split_at_first(text, sorted(specials, key=len))
         ),
+        "the longest wins wherever it begins: the first in the text does, and of those that begin"
+        " there the longest": encode(split_by_length(text, specials)),
         "the special token that is listed first wins, not the longest": encode(
             split_at_first(text, specials)
         ),
@@ -131,6 +133,16 @@ def split_unescaped(text: str, specials: Sequence[str]) -> list[str]:
     except oracles.regex.error:
         return []
     return [segment for segment in found if segment]
+
+
+def split_by_length(text: str, specials: Sequence[str]) -> list[str]:
+    """Split by the longest special token first, then what is left by the others."""
+    for special in sorted(specials, key=len, reverse=True):
+        before, found, after = text.partition(special)
+        if found:
+            rest = [*split_by_length(before, specials), special]
+            return [*rest, *split_by_length(after, specials)]
+    return [text] if text else []
 
 
 def split_at_first(text: str, specials: Sequence[str]) -> list[str]:

@@ -37,6 +37,7 @@ def bpe_merges(
         return oracles.train_bpe(text, vocab_size, special_tokens, counts=counts, **options)
 
     right = train()
+    num_single = 256 + len(special_tokens) - oracles.size_without_merges(special_tokens)
     answers = {
         "ties go to the smaller pair: the lexicographically greater one wins": train(
             rank=lambda pair, count: (count, tied(Reversed(pair)))
@@ -48,6 +49,15 @@ def bpe_merges(
                 "an empty list of special tokens cuts the text everywhere: the pattern of none"
                 " fits anywhere": train(list(decoded))
             }
+        ),
+        **(
+            {
+                "a special token of one byte is counted beside that byte: it needs no second id": (
+                    oracles.train_bpe(text, vocab_size - num_single, special_tokens)
+                )
+            }
+            if num_single
+            else {}
         ),
         "ties go to the pair that was seen first": train(rank=lambda _, count: count),
         "ties are broken by the joined bytes, not by the pair": train(
