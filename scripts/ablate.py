@@ -94,7 +94,7 @@ def main(
         score = f"{summary.mean:.4f}" if summary.scores else "-"
         states = "; ".join(sorted({run.status for run in summary.runs if run.status}))
         print(f"{summary.variant:<24} {score:>8} bits per byte  {states}".rstrip())
-    print(f"\nreport  {folder / 'report.html'}\n        {folder / 'report.md'}")
+    print(f"\nreport  {folder / 'report.html'}")
     if any(run.crash for run in runs):
         raise ValueError(f"a run crashed: see log.txt in its folder under {folder / 'runs'}")
 
