@@ -90,7 +90,7 @@ def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     look.logger.disabled = not command.warn
-    config, resume = settings_of(command, world)
+    config, folder, resume = settings_of(command, world)
     if IS_EDITION and world.is_first and not resume:
         from rehearse import check
 
@@ -98,7 +98,6 @@ def train_in(world: World, command: TrainCommand) -> None:
     examination = Examination() if command.doctor else None
     on_progress = progress_printer() if world.is_first else None
     page = make_page if command.page else None
-    folder = RunFolder(config.run.run_dir or RUNS)
     go_on = command_line("train", command.preset, "--run-dir", folder.path, "--resume")
     try:
         result = train_run(config, resume, on_progress, world, page, examination)
@@ -117,8 +116,8 @@ def train_in(world: World, command: TrainCommand) -> None:
             print(f"doctor         {examination.verdict}")
 
 
-def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, bool]:
-    """Return the settings of the run, with its folder, and whether it is resumed.
+def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, RunFolder, bool]:
+    """Return the settings of the run, its folder, and whether it is resumed.
 
     Raises:
         ValueError: Flags exclude each other, or must not change on resume.
@@ -128,16 +127,15 @@ def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, bool]
         raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
     if config.run.run_dir is None and (world.size > 1 or launch()):
         raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")
-    run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
-    config = config.replace(run_dir=run_dir)
+    folder = RunFolder(config.run.run_dir or choose_run_dir(command.preset, command.resume))
+    config = config.replace(run_dir=folder.path)
     # After a process has died, torchrun restarts all of them; the run that they began then resumes
     # by itself.
-    is_begun = num_restarts() > 0 and RunFolder(run_dir).launch() == launch()
+    is_begun = num_restarts() > 0 and folder.launch() == launch()
     resume = command.resume or bool(world.from_first(is_begun))
     if resume:
-        stored = RunFolder(run_dir).read_config()
-        config = resumed_config(stored, config, command.preset, names)
-    return config, resume
+        config = resumed_config(folder.read_config(), config, command.preset, names)
+    return config, folder, resume
 
 
 def make_page(folder: RunFolder) -> None:

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cs_basics.data import get_batch
 from cs_basics.run.distributed import World
 from cs_basics.run.epochs import epoch_batch
-from cs_basics.run.layout import micro_batch_size
 from cs_basics.run.token_file import TokenFile, check_unchanged
 from cs_basics.settings.run import TrainConfig
 from cs_basics.training import Batch
@@ -25,17 +24,22 @@ class Batches:
     Args:
         config: The run.
         text: The training text.
-        model: Gets the masks, if there is to be dropout; its device is that of the batches.
+        dropout: The masks, if there is to be dropout.
+        device: Where the model is.
         world: The processes that share out a batch.
     """
 
     def __init__(
-        self, config: TrainConfig, text: TokenFile, model: nn.Module, world: World
+        self,
+        config: TrainConfig,
+        text: TokenFile,
+        dropout: "Dropout | None",
+        device: torch.device,
+        world: World,
     ) -> None:
         self.config, self.text, self.rank = config, text, world.rank
         self.rows = world.share(config.data.batch_size)
-        self.device = next(model.parameters()).device
-        self.dropout = make_dropout(model, config, world)
+        self.dropout, self.device = dropout, device
 
     def at(self, step: int, progress: float) -> Batch:
         """Return this process's rows of a batch, and draw the masks of its first part.
@@ -60,17 +64,6 @@ class Batches:
         """Drop nothing until the next batch."""
         if self.dropout is not None:
             self.dropout.rest()
-
-
-def make_dropout(model: nn.Module, config: TrainConfig, world: World) -> "Dropout | None":
-    """Give a model the masks of dropout, if there is to be any, for the rows of a micro-batch."""
-    if not config.optim.dropout:
-        return None
-    from cs_basics.variants.dropout import Dropout
-
-    sizes = config.model
-    shape = (micro_batch_size(config, world), sizes.context_length, sizes.d_model)
-    return Dropout(model, config.optim.dropout, shape)
 
 
 def draw_batch(

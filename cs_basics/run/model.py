@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from cs_basics.transformer import TransformerLM
+    from cs_basics.variants.dropout import Dropout
 
     LossFunction = Callable[[Tensor, Tensor], Tensor]
 
@@ -149,6 +150,16 @@ def make_model(
 
         set_head_bias(model, tokens)
     return model
+
+
+def make_dropout(model: "TransformerLM", config: TrainConfig, num_rows: int) -> "Dropout | None":
+    """Give a model the masks of dropout, if there is to be any, for the rows of a micro-batch."""
+    if not config.optim.dropout:
+        return None
+    from cs_basics.variants.dropout import Dropout
+
+    shape = (num_rows, config.model.context_length, config.model.d_model)
+    return Dropout(model, config.optim.dropout, shape)
 
 
 def batch_generator(model: "TransformerLM") -> Callable[..., Any] | None:

@@ -16,7 +16,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import matmul_rate, resolve_device, resolve_dtype
 from cs_basics.run.layout import data_world, lay_out, micro_batch_size
 from cs_basics.run.metrics import MetricsLog
-from cs_basics.run.model import compile_training, make_model
+from cs_basics.run.model import compile_training, make_dropout, make_model
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress, signs_of_life
 from cs_basics.run.random_state import restore_random_states, seed_all
@@ -76,8 +76,9 @@ class Trainer:
         seed_all(config.run.seed)  # After the measurements, which draw numbers, too.
 
         self.model = make_model(config, corpus.train.tokens, self.device, is_fast=self.is_fast)
+        dropout = make_dropout(self.model, config, self.micro_batch_size)
         self.optimizer = make_optimizer(self.model, config, is_fast=self.is_fast)
-        self.batches = Batches(config, corpus.train, self.model, self.data_world)
+        self.batches = Batches(config, corpus.train, dropout, self.device, self.data_world)
         self.speed = Speed(config, self.model, peak_flops_per_s and peak_flops_per_s * world.size)
         self.layout = lay_out(self.model, self.optimizer, config, world)
         self.saving = Saving(folder, self.optimizer, self.layout, clock, world)
