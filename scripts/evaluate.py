@@ -59,7 +59,7 @@ def main(
     model = folder.load_model(torch_device, checkpoint, is_fast=fast == "auto")
     loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
     if fast == "auto" and text.is_file() and text.stat().st_size >= COMPILED_FROM:
-        loss_of = compile_loss(plain_loss_of)
+        loss_of = compile_loss(plain_loss_of, torch_device)
     show = progress_printer()
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "tokens.bin"

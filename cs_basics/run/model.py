@@ -199,12 +199,17 @@ def compile_training(
         )
     import torch
 
+    device = next(model.parameters()).device
     # An evaluation takes the graph of training: compiling another costs more than it saves.
-    return torch.enable_grad()(compile_loss(plain_loss_of))
+    return torch.enable_grad()(compile_loss(plain_loss_of, device))
 
 
-def compile_loss(loss_of: "LossFunction") -> "LossFunction":
+def compile_loss(loss_of: "LossFunction", device: "torch.device") -> "LossFunction":
     """Compile a loss; it runs uncompiled, with a logged reason, where that fails."""
+    if has_room("fast"):
+        from cs_basics.fast.compilation import compile_if_possible
+
+        return compile_if_possible(loss_of, device)
     import torch
 
     current = compiled = torch.compile(loss_of)
