@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Self
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,27 +30,6 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Fingerprint:
-    """What identifies a wrong answer: submissions that agree on it have answered alike.
-
-    Taken by the examination (tests/exam/fingerprint.py), which compared the answer with the right
-    one.
-    """
-
-    form: str
-    """What has to be equal: dtype and shape, a digest, or the shape of a message."""
-    sketch: tuple[float, ...]
-    """What has to be close: errors in units of what is allowed."""
-    asked: str
-    """The inputs, in words."""
-    size: int
-    """How many numbers and characters there are in the inputs."""
-    expected: str
-    """Some of the values that are right; "" where there are none to show."""
-    got: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
     """One item of the examination."""
 
@@ -66,8 +45,6 @@ class Item:
     is_hidden: bool
     """On inputs drawn from a secret: not for the student's eyes, none of it."""
     seconds: float
-    fingerprint: Fingerprint | None = None
-    """Of a failed item on public inputs, which are the same for all submissions."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,17 +60,6 @@ class Finding:
     message: str
     is_hidden: bool = False
     """Seen in items on hidden inputs only: not for the student's eyes."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Excerpt:
-    """The function or class of a submission that is to solve a problem."""
-
-    problem: str
-    file: str
-    line: int
-    """The number of the text's first line."""
-    text: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,8 +84,6 @@ class Result:
     policy: tuple[Finding, ...]
     output: str
     """What the submission printed, bounded."""
-    sources: tuple[Excerpt, ...] = ()
-    """Where the problems that failed are solved, for the instructor to read."""
 
     def to_json(self) -> str:
         """Return the result as a JSON object."""
@@ -137,19 +101,12 @@ class Result:
             written = fields.pop("format")
             if written != FORMAT:
                 raise ValueError(f"a result of format {written}, not {FORMAT}")
-            kinds = {"problems": Problem, "items": _item, "policy": Finding, "sources": Excerpt}
+            kinds = {"problems": Problem, "items": Item, "policy": Finding}
             for name, kind in kinds.items():
                 fields[name] = tuple(kind(**entry) for entry in fields[name])
             return cls(**fields)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a result: {type(error).__name__}: {error}") from None
-
-
-def _item(fingerprint: dict[str, Any] | None = None, **fields: Any) -> Item:  # noqa: ANN401  JSON
-    if fingerprint is None:
-        return Item(**fields)
-    taken: dict[str, Any] = {**fingerprint, "sketch": tuple(fingerprint["sketch"])}
-    return Item(fingerprint=Fingerprint(**taken), **fields)
 
 
 def write_atomically(path: Path, text: str, *, survives_crash: bool = True) -> None:

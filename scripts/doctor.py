@@ -1,11 +1,15 @@
-"""Why does training not work? Examine a preset with your code, or what a run has logged.
+"""Why does training not work? Examine a preset with your code, a run, or a log of another program.
 
 python scripts/doctor.py stories
 python scripts/doctor.py stories --submission ../my-solution  # a cs_basics of your own
 python scripts/doctor.py --run-dir runs/stories
+python scripts/doctor.py --log losses.csv
 """
 
 import sys
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tyro
@@ -21,38 +25,55 @@ def main(
     preset: tyro.conf.Positional[str] = "stories",
     submission: Path | None = None,
     run_dir: Path | None = None,
+    log: Path | None = None,
 ) -> None:
     """Find what keeps training from working, in a minute or two; exit code 1 if there is a fault.
 
     Args:
         preset: The preset whose model and settings make six updates, always on the embedded corpus.
         submission: A folder that has a folder cs_basics: its modules replace those of this one.
-        run_dir: A run: its logged losses and samples are examined, and nothing is trained.
+        run_dir: A run: its losses are examined, and six updates made from its last weights.
+        log: A CSV or JSON Lines file with a step and a loss, as other programs write them.
     """
-    if submission is not None and run_dir is not None:
-        raise ValueError("--run-dir reads a log and runs no code: leave out --submission")
+    if submission is not None and (run_dir or log):
+        raise ValueError("--run-dir and --log look at what is done: leave out --submission")
     if submission is not None:
         package = submission / "cs_basics"
         if not package.is_dir():
             raise ValueError(f"--submission {submission}: name the folder that holds cs_basics")
         # What lies beside the book's files is ours: it was imported above.
         cs_basics.__path__.insert(0, str(package))
-    from cs_basics.run.folder import RunFolder
-    from cs_basics.run.metrics import read_metrics, read_samples
-    from cs_basics.run.report import counted
-    from cs_basics.settings.presets import preset_named
-    from cs_basics.study.doctor.doctor import as_text
-    from cs_basics.study.doctor.of_run import of_config, of_metrics
+    with line_of_error(submission):
+        from cs_basics.settings.presets import preset_named
+        from cs_basics.study.doctor.finding import as_text
+        from cs_basics.study.doctor.of_run import of_config, of_metrics, of_run, read_log
 
-    if run_dir is not None:
-        folder = RunFolder(run_dir)
-        folder.read_config()
-        log = folder.metrics
-        found = of_metrics(read_metrics(log), read_samples(log), counted(folder))
-        print(as_text(found))
+    if log is not None:
+        found, could_not = of_metrics(read_log(log), (0.0, 0.0))
+        print(as_text(found, [*could_not, "model, loss and batches: a log holds none of them"]))
+    elif run_dir is not None:
+        found = of_run(run_dir)
     else:
         found = of_config(preset_named(preset), is_fast=submission is None)
     sys.exit(bool(found))
+
+
+@contextmanager
+def line_of_error(folder: Path | None) -> Generator[None]:
+    """Make one line, with file and line, of what a submission raises when it is imported."""
+    try:
+        yield
+    except SyntaxError as error:
+        raise ValueError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f for f in frames if folder and Path(f.filename).is_relative_to(folder.resolve())]
+        own += [f for f in frames if folder and Path(f.filename).is_relative_to(folder)]
+        if not own or isinstance(error, NotImplementedError):
+            raise
+        at = own[-1]
+        told = f"{at.filename}, line {at.lineno}: {type(error).__name__}: {error}"
+        raise ValueError(told) from error
 
 
 if __name__ == "__main__":

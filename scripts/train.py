@@ -5,10 +5,12 @@ python scripts/train.py stories --train-text FILE --valid-text FILE --max-minute
 python scripts/train.py stories --run-dir runs/stories --resume
 """
 
+import contextlib
 import logging
 import os
 import re
 import sys
+from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -29,7 +31,7 @@ from cs_basics.run.training_run import train_run
 from cs_basics.run.writing import first_words
 from cs_basics.settings.presets import PRESETS
 from cs_basics.settings.run import SECTIONS, TrainConfig
-from cs_basics.study.doctor.of_run import before_run
+from cs_basics.study.doctor.of_run import Examination
 
 RUNS = Path("runs")
 OVERFITTED = 0.97
@@ -115,25 +117,32 @@ def train_in(world: World, command: TrainCommand) -> None:
         from rehearse import check
 
         check()
+    examination = Examination() if command.doctor else None
+    on_progress = progress_printer() if world.is_first else None
+    page = make_page if command.page else None
+    with way_to_go_on(world, command.preset, run_dir):
+        result = train_run(config, resume, on_progress, world, page, examination)
+    if world.is_first:
+        show_result(RunFolder(run_dir), result)
+        if examination:
+            print(f"doctor         {examination.verdict}")
+
+
+@contextlib.contextmanager
+def way_to_go_on(world: World, preset: str, run_dir: Path) -> Generator[None]:
+    """Print the command that resumes a run which is stopped, and end the script."""
+    go_on = f"go on by\n  {command_line('train', preset, '--run-dir', run_dir, '--resume')}"
     try:
-        on_progress = progress_printer() if world.is_first else None
-        page = make_page if command.page else None
-        result = train_run(
-            config, resume, on_progress, world, page, before_run if command.doctor else None
-        )
+        yield
     except TrainingStoppedError as stopped:
         if world.is_first:
-            print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
+            print(f"{stopped}, and saved; {go_on}")
         # The exit code of a program that a signal ended: the run is not finished.
         sys.exit(128 + stopped.signal_number)
     except KeyboardInterrupt:
         if world.is_first and RunFolder(run_dir).config.exists():
-            print(
-                f"what is prepared is kept; go on by\n  {resume_command(command.preset, run_dir)}"
-            )
+            print(f"what is prepared is kept; {go_on}")
         raise
-    if world.is_first:
-        show_result(RunFolder(run_dir), result)
 
 
 def make_page(folder: RunFolder) -> None:
@@ -165,11 +174,6 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     prompt = first_words(folder)
     print(f"write more     {command_line('generate', folder.path, '--prompt', prompt)}")
     print(f"measure        {command_line('evaluate', folder.path, '--text', 'FILE')}")
-
-
-def resume_command(preset: str, run_dir: Path) -> str:
-    """Return the command line that resumes a run."""
-    return command_line("train", preset, "--run-dir", run_dir, "--resume")
 
 
 def choose_run_dir(preset: str, resume: bool) -> Path:

@@ -6,7 +6,7 @@ which is on the import path (pyproject.toml):
     probes/, oracles/, mistakes/    what is done, what is right, what known mistakes answer
     adapter.py, alike.py            what an adapter is asked; what many adapters are asked alike
     cases.py, texts.py, fresh.py, difficulties.py, initialisation.py    what it is asked with
-    compare.py, trials.py, fingerprint.py    whether an answer is right, and if not, why
+    compare.py, trials.py    whether an answer is right, and if not, why
     asked.py, failure.py, lacking.py, debugger.py    what a failure shows
     points.py, report.py, record.py, progress.py, page.py    what becomes of it in the end
     options.py, submission.py, guard.py    the command line, the adapters, the limits
@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import Any
 
 import asked
-import fingerprint
 import guard
 import numpy as np
 import pytest
@@ -163,8 +162,6 @@ def pytest_runtest_makereport(
         "diagnosis": getattr(error, "diagnosis", None),
         "message": "" if error is None else message(error),
     }
-    if row["outcome"] in ("failed", "error"):
-        row["fingerprint"] = fingerprint.of(error, item.stash.get(ASKED, {}))
     finished.user_properties.append(("examination", row))
     return finished
 

@@ -1,4 +1,4 @@
-"""Encode texts of any size to token files, with several processes or machines, resumable.
+"""Encode texts of any size to token files, with several processes, resumable.
 
 A FastTokenizer encodes with several processes. Any other tokenizer needs only `encode_iterable`; it
 encodes in one process and cannot resume.
@@ -12,10 +12,8 @@ import codecs
 import contextlib
 import json
 import os
-import re
-import shutil
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_basics.run.atomic import atomic_writer, lock
+from cs_basics.run.atomic import lock
 from cs_basics.run.look import check_is_text
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import (
@@ -64,12 +62,8 @@ class Attempt:
     """Modification time of the text."""
     tokenizer_checksum: str
     """Checksum of the tokenizer."""
-    rank: int
-    """Index of the share of the text, from 0."""
-    num_shares: int
-    """Number of shares of the text."""
     bytes_done: int = 0
-    """Bytes of the share encoded so far."""
+    """Bytes of the text encoded so far."""
     tokens_done: int = 0
     """Ids written so far, which follow the header."""
 
@@ -80,9 +74,6 @@ def encode_file(
     out_path: str | os.PathLike[str],
     num_workers: int | None = None,
     on_progress: OnProgress | None = None,
-    *,
-    rank: int = 0,
-    num_shares: int = 1,
 ) -> TokenFile:
     """Encode a text file of any size to a token file.
 
@@ -95,8 +86,6 @@ def encode_file(
         out_path: Token file to write; an existing one is replaced once the new one is complete.
         num_workers: Number of processes, which does not change the result; None: by file size.
         on_progress: Called with the progress now and then.
-        rank: Index of the share of the text to encode, from 0.
-        num_shares: Number of equal shares; `join_token_files` joins their token files.
 
     Returns:
         The finished token file, opened.
@@ -104,7 +93,7 @@ def encode_file(
     Raises:
         OSError: The text cannot be read, the token file cannot be written, or a worker was killed.
         ValueError: The text is empty, has a byte for which the tokenizer has no token, or is being
-            encoded to this file by another process; or rank is not below num_shares.
+            encoded to this file by another process.
     """
     text_path, out_path = Path(text_path), Path(out_path)
     encode_blocks = getattr(tokenizer, "encode_blocks", None)
@@ -112,16 +101,10 @@ def encode_file(
     _check_paths(text_path, out_path)
     if num_workers is not None and num_workers < 1:
         raise ValueError(f"num_workers={num_workers} must be at least 1")
-    if not 0 <= rank < num_shares:
-        raise ValueError(f"rank={rank} must be at least 0 and below num_shares={num_shares}")
-    if num_shares > 1 and not can_seek:
-        raise ValueError(f"{text_path} cannot be shared out: that needs a file and a FastTokenizer")
     fresh = Attempt(
         text_bytes=text_path.stat().st_size,
         text_changed_ns=text_path.stat().st_mtime_ns,
         tokenizer_checksum=tokenizer_checksum(tokenizer),
-        rank=rank,
-        num_shares=num_shares,
     )
     out_path.parent.mkdir(parents=True, exist_ok=True)
     part_path = out_path.with_name(out_path.name + ".part")
@@ -131,63 +114,11 @@ def encode_file(
         if encode_blocks is None:
             encoded = _encode_from_start(tokenizer, text_path, on_progress)
         else:
-            share = {"rank": rank, "num_shares": num_shares, "start": attempt.bytes_done}
-            encoded = encode_blocks(text_path, num_workers, on_progress, **share)
+            encoded = encode_blocks(text_path, num_workers, on_progress, start=attempt.bytes_done)
         attempt = _append(file, encoded, attempt, tokenizer.vocab_size)
         _finish(file, attempt, tokenizer.vocab_size)
         part_path.replace(out_path)
     return open_token_file(out_path)
-
-
-def join_token_files(
-    paths: Sequence[str | os.PathLike[str]], out_path: str | os.PathLike[str]
-) -> TokenFile:
-    """Concatenate token files of one tokenizer, in the order given.
-
-    Args:
-        paths: The files, such as those of the shares of a text.
-        out_path: The file to write.
-
-    Returns:
-        The finished file, opened.
-
-    Raises:
-        OSError: A file cannot be read or written.
-        ValueError: paths is empty, a file is not a token file, the tokenizers differ, or files
-            named as the shares of a text are not all of them in order.
-    """
-    if not paths:
-        raise ValueError("paths is empty: name the token files to join")
-    _check_shares([Path(path).name for path in paths])
-    first = open_token_file(paths[0])
-    files = [open_token_file(path, first.tokenizer_checksum) for path in paths]
-    header = TokenHeader(
-        version=VERSION,
-        dtype=first.dtype,
-        vocab_size=first.vocab_size,
-        tokenizer_checksum=first.tokenizer_checksum,
-        num_tokens=sum(file.num_tokens for file in files),
-        num_bytes=sum(file.num_bytes for file in files),
-    )
-    with atomic_writer(out_path) as out:
-        out.write(packed_header(header))
-        for file in files:
-            with file.path.open("rb") as source:
-                source.seek(HEADER_BYTES)
-                shutil.copyfileobj(source, out, 1 << 20)
-    return open_token_file(out_path)
-
-
-def _check_shares(names: list[str]) -> None:
-    """Refuse files named as shares of a text that are not all of its shares, once and in order."""
-    shares = (re.fullmatch(r"(.*\.)\d{5,}-of-(\d{5,})", name) for name in names)
-    if share := next(filter(None, shares), None):
-        in_order = [f"{share[1]}{rank:05}-of-{share[2]}" for rank in range(len(names))]
-        if names != in_order or len(names) != int(share[2]):
-            raise ValueError(
-                f"{share[0]} is one of {int(share[2])} shares of a text: join all of them, each "
-                "once and in order"
-            )
 
 
 def _check_paths(text_path: Path, out_path: Path) -> None:

@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).with_name("report.html")
 
 INTERVAL_S = 30
-"""During the run, the page is rewritten, and reloads itself in a browser, at most this often:
-to draw it takes 0.1 s."""
+"""During the run, the page is rewritten, and reloads itself in a browser, at most this often."""
+MOST_SHARE = 0.05
+"""Of the time of a run, that writing its page may take: it is written less often if need be."""
 MAX_SAMPLES = 20
 MAX_POINTS = 400
 """Of a curve; more of them are averaged."""
@@ -43,7 +44,7 @@ PANELS = (
 )
 
 
-Find = Callable[[list[Row], list[Sample], tuple[float, float]], Sequence[object]]
+Find = Callable[[list[Row], tuple[float, float]], Sequence[object]]
 
 
 class Report:
@@ -53,7 +54,8 @@ class Report:
         folder: Folder of the run, which names the file to write.
         config: Settings of the run, shown on the page.
         log: Metrics and samples of the run, read each time the page is written.
-        find: Returns what is to be said of them and of `entropies`; None: that section is left out.
+        find: Returns what is to be said of the metrics and of `entropies`; None: that section is
+            left out.
     """
 
     def __init__(
@@ -65,12 +67,12 @@ class Report:
     ) -> None:
         self.folder, self.config, self.metrics, self.find = folder, config, log, find
         self._counted = counted(folder)
-        self._written_at = -float("inf")
+        self._due_at = -float("inf")
         self._has_failed = False
 
     def log(self, row: Row) -> None:  # noqa: ARG002  the log has it, too
-        """Write the page of a running run, unless it was written in the last INTERVAL_S seconds."""
-        if time.monotonic() - self._written_at >= INTERVAL_S:
+        """Write the page of a running run, if it is due."""
+        if time.monotonic() >= self._due_at:
             self.write("running", is_running=True)
 
     def write(self, state: str, is_running: bool = False) -> None:
@@ -80,7 +82,7 @@ class Report:
             state: State of the run, such as "running", "finished" or the error that ended it.
             is_running: Whether the page will still change and should reload itself.
         """
-        has_page = not is_running and self.folder.page.exists()
+        began, has_page = time.monotonic(), not is_running and self.folder.page.exists()
         try:
             page = render(
                 TEMPLATE,
@@ -88,8 +90,7 @@ class Report:
                 state=state,
                 refresh_s=INTERVAL_S if is_running else None,
                 page=self.folder.page.name if has_page else None,
-                remarks=self.find
-                and self.find(self.metrics.rows, self.metrics.samples, self._counted),
+                remarks=self.find and self.find(self.metrics.rows, self._counted),
                 config=json.dumps(self.config.to_json(), indent=2),
                 **contents(self.metrics.rows, self.metrics.samples, *self._counted),
             )
@@ -101,7 +102,8 @@ class Report:
             self._has_failed = True
         # A figure is a circle of references. Left to themselves, those of ten minutes take 40 MB.
         gc.collect()
-        self._written_at = time.monotonic()
+        now = time.monotonic()
+        self._due_at = now + max(INTERVAL_S, (now - began) / MOST_SHARE)
 
 
 def counted(folder: RunFolder) -> tuple[float, float]:

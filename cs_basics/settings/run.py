@@ -15,23 +15,6 @@ END_OF_TEXT = "<|endoftext|>"
 MAX_SEED = 2**63 - 1
 MIN_VOCAB_SIZE = 257
 MAX_CORPUS_MEGABYTES = 1_000_000
-REMOVED = {
-    "num_models": (1,), "head_norm": ("none",), "token_noise": (0.0,), "muon_momentum": (0.95,),
-    "muon_steps": (3,), "muon_by_head": (False,), "average_from": (1.0,), "average_decay": (1.0,),
-    "norm_fraction": (0.0625,), "norm_groups": (8,), "ffn_bias": (False,), "beta1": (0.9,),
-    "min_lr_ratio": (0.0,), "muon_lr_ratio": (3.0,), "dropout_from": (0.0, 0.3),
-}  # fmt: skip
-"""Settings that older versions had, and the only values with which their runs can be read."""
-REMOVED_OUTPUTS = {
-    "eval_tokens",
-    "log_every",
-    "checkpoint_every",
-    "keep_checkpoints",
-    "sample_tokens",
-}
-"""Settings that older versions had, and that changed no weight: any value can be read."""
-WITHOUT_EFFECT = {"dropout_from": ("dropout", 0.0), "muon_lr_ratio": ("optimizer", "adamw")}
-"""Removed settings that had no effect where another setting has this value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,11 +185,7 @@ class TrainConfig:
         read: dict[str, Any] = {}
         for section, kind in SECTIONS.items():
             types_of = {entry.name: entry.type for entry in fields(kind)}
-            given = {
-                name: value
-                for name, value in values.get(section, {}).items()
-                if not _is_removed(name, values[section])
-            }
+            given: dict[str, Any] = values.get(section, {})
             unknown += sorted(set(given) - set(types_of))
             read[section] = {
                 name: _read_value(name, types_of[name], value)
@@ -214,7 +193,10 @@ class TrainConfig:
                 if name in types_of
             }
         if unknown:
-            raise ValueError(f"unknown settings in the configuration: {', '.join(unknown)}")
+            names = ", ".join(unknown)
+            raise ValueError(
+                f"unknown settings {names}: use the version of cs_basics that wrote it"
+            )
         return cls(**{section: kind(**read[section]) for section, kind in SECTIONS.items()})
 
 
@@ -244,22 +226,6 @@ def require_not_negative(config: object, *names: str) -> None:
         if not 0 <= value < math.inf:
             must = "must be finite" if value == math.inf else "must be 0 or greater"
             raise ValueError(f"{name}={value} {must}")
-
-
-def _is_removed(name: str, given: dict[str, Any]) -> bool:
-    """Tell whether a setting of an older version can be left out.
-
-    Raises:
-        ValueError: It has a value that this version does not know.
-    """
-    other, neutral = WITHOUT_EFFECT.get(name, ("", None))
-    if name in REMOVED_OUTPUTS or (other and given.get(other) == neutral):
-        return True
-    if name in REMOVED and given[name] not in REMOVED[name]:
-        raise ValueError(
-            f"{name}={given[name]} needs version 0.2 of cs_basics: this one has no {name}"
-        )
-    return name in REMOVED
 
 
 def _read_value(name: str, expected: Any, value: Any) -> Any:  # noqa: ANN401  JSON is anything

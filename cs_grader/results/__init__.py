@@ -7,7 +7,6 @@ github.py          github-classroom.txt
 page.py            fills in the templates that lie here, with the style of tests/exam/page.css:
                    index.html for the student, instructor.html with what is hidden from them,
                    report.md (by markdown.py) and junit.xml
-clusters.py        who answers alike; cluster_names.py: what the instructor calls it (clusters.toml)
 class_page.py      index.html of a class: common mistakes and everyone in one table
 write.py           all of these files, into a folder
 """

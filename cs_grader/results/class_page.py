@@ -7,10 +7,8 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from cs_grader.result import Excerpt, Result
+from cs_grader.result import Result
 from cs_grader.results import reading
-from cs_grader.results.cluster_names import FILE, Named
-from cs_grader.results.clusters import Cluster
 from cs_grader.results.gradebook import problems_of
 from cs_grader.results.page import render
 
@@ -28,36 +26,28 @@ MARKS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake that the examination or the instructor knows, or a cluster without a name."""
+    """What several got wrong."""
 
     problem: str
     words: str
-    """What it is; "" if nobody knows."""
     made_by: Sequence[str]
     """Names of submissions."""
-    cluster: Cluster | None
-    """How they answer, where the examination has no name for it."""
-    hint: str
-    sources: list[tuple[str, Excerpt]]
-    """How each of them has written the problem."""
 
 
 def class_page(
     results: Sequence[Result],
     faults: Mapping[str, str] | None = None,
-    clusters: Sequence[Named] = (),
-    unused: Sequence[str] = (),
+    about: Sequence[str] = (),
 ) -> str:
     """Return the page; it links the page of each submission, in a folder of its name.
 
     Args:
         results: What came of each submission.
         faults: Why a submission has no result, by its name.
-        clusters: Who answers alike, and what the instructor calls it.
-        unused: A line for each name that fits no cluster.
+        about: Lines about the class.
     """
     everyone = sorted(results, key=natural_order)
-    mistakes = find_mistakes(everyone, clusters)
+    mistakes = find_mistakes(everyone)
     scores = [result.score for result in everyone]
     rows = [(r, marks_of(r), {p.problem: p for p in r.problems}) for r in everyone]
     return render(
@@ -66,54 +56,52 @@ def class_page(
         num_marked=Counter(mark for _, marks, _ in rows for mark in marks),
         problems=problems_of(everyone),
         num_right=Counter(p.problem for r in everyone for p in r.problems if reading.is_right(p)),
+        num_untouched=Counter(
+            p.problem for r in everyone for p in r.problems if not p.passed + p.failed
+        ),
         mistakes=mistakes[:MAX_MISTAKES],
         num_left=max(len(mistakes) - MAX_MISTAKES, 0),
         bins=_bins(everyone),
         possible=max((result.max_score for result in everyone), default=0.0),
         median=statistics.median(scores or [0.0]),
         mean=statistics.fmean(scores or [0.0]),
+        num_without=sum(not any(p.passed for p in result.problems) for result in everyone),
         tiers=Counter(result.isolation for result in everyone),
         faults=sorted((faults or {}).items()),
-        unused=unused,
+        about=about,
         menu=MARKS,
         max_findings=MAX_FINDINGS,
-        file=FILE,
         link=link,
     )
 
 
-def find_mistakes(results: Sequence[Result], clusters: Sequence[Named]) -> list[Mistake]:
+def find_mistakes(results: Sequence[Result]) -> list[Mistake]:
     """Name every mistake that was made, and who made it, the most common first.
 
-    A cluster of one without a name is somebody who is wrong in a way of their own: no mistake.
+    Where the examination has no name for a failure, the check that most fail stands for it.
     """
     made: dict[tuple[str, str], list[str]] = {}
+    unnamed: dict[str, Counter[str]] = {}
+    failing: dict[tuple[str, str], list[str]] = {}
     for result in results:
-        wrong = [item for item in result.items if item.outcome != "passed" and item.diagnosis]
-        for key in {(item.problem, reading.words(item.diagnosis or "")) for item in wrong}:
+        found: set[tuple[str, str]] = set()
+        everywhere = {item.item for group in reading.everywhere(result) for item in group}
+        for item in reading.failures(result):
+            if item.item in everywhere:
+                continue
+            if item.diagnosis:
+                found.add((item.problem, reading.words(item.diagnosis)))
+            elif not item.is_hidden:
+                name = reading.name(item)
+                unnamed.setdefault(item.problem, Counter())[name] += 1
+                failing.setdefault((item.problem, name), []).append(result.submission)
+        for key in found:
             made.setdefault(key, []).append(result.submission)
-    named: dict[tuple[str, str], tuple[Cluster | None, str]] = {
-        (cluster.problem, reading.words(name.name)): (cluster, name.hint)
-        for cluster, name in clusters
-        if name
-    }
-    found: list[tuple[str, str, Sequence[str], Cluster | None, str]] = [
-        (problem, words, who, *named.get((problem, words), (None, "")))
-        for (problem, words), who in made.items()
-    ]
-    found += [
-        (cluster.problem, "", cluster.members, cluster, "")
-        for cluster, name in clusters
-        if name is None and len(cluster.members) > 1
-    ]
-    sources = {result.submission: result.sources for result in results}
-    mistakes = [
-        Mistake(
-            *(problem, words, who, cluster, hint),
-            [(name, each) for name in who for each in sources[name] if each.problem == problem],
-        )
-        for problem, words, who, cluster, hint in found
-    ]
+    for problem, checks in unnamed.items():
+        check, num = checks.most_common(1)[0]
+        if num > 1:
+            made[problem, f"{check} fails, for no reason that has a name"] = failing[problem, check]
+    mistakes = [Mistake(*key, who) for key, who in made.items()]
     return sorted(mistakes, key=lambda one: (-len(one.made_by), one.problem, one.words))
 
 

@@ -38,7 +38,7 @@ def github_result(result: Result) -> str:
 
 def _of_problem(result: Result, problem: Problem) -> dict[str, Any]:
     items = [item for item in result.items if item.problem == problem.problem]
-    wrong = reading.wrong_items(result, problem.problem)
+    wrong = reading.all_failures(result, problem.problem)
     file = items[0].item.partition("::")[0] if items else ""
     total = problem.passed + problem.failed + problem.not_started
     counts = f"{problem.passed} of {total} right"
@@ -54,7 +54,9 @@ def _of_problem(result: Result, problem: Problem) -> dict[str, Any]:
         "max_score": problem.max_points,
         "output": counts,
     }
-    first = [f"{reading.name(item)}: {reading.explanation(item)}" for item in wrong[:1]]
+    first = [
+        f"{reading.name_of_all(group)}: {reading.explanation(group[0])}" for group in wrong[:1]
+    ]
     about = " ".join(filter(None, [reading.hidden_count(problem), *first]))
     if about:
         test["message"] = one_line(f"{counts}. {about}", OUTPUT_CHARS)

@@ -52,7 +52,7 @@ def gradebook_csv(
                 *(earned.get(column, "") for column in columns),
             ]
         )
-    return text.getvalue()
+    return f"\ufeff{text.getvalue()}"  # Excel takes it for UTF-8 only so.
 
 
 def problems_of(results: Sequence[Result]) -> dict[str, Problem]:

@@ -33,10 +33,11 @@ def results_json(
     result = reading.as_seen_by(result, Reader.STUDENT)
     tests: list[dict[str, Any]] = []
     for number, problem in enumerate(result.problems, 1):
-        wrong = reading.wrong_items(result, problem.problem)
+        wrong = reading.own_failures(result, problem.problem)
         tests.append(_of_problem(result, problem, wrong, str(number)))
         tests += (
-            _of_item(item, f"{number}.{place}") for place, item in enumerate(wrong[:MAX_ITEMS], 1)
+            _of_items(group, f"{number}.{place}")
+            for place, group in enumerate(wrong[:MAX_ITEMS], 1)
         )
         if problem.hidden_wrong:
             tests.append(_of_hidden(problem, f"{number}.{MAX_ITEMS + 1}", hidden_items))
@@ -55,7 +56,9 @@ def results_json(
     return json.dumps(results, indent=1, allow_nan=False) + "\n"
 
 
-def _of_problem(result: Result, problem: Problem, wrong: list[Item], number: str) -> dict[str, Any]:
+def _of_problem(
+    result: Result, problem: Problem, wrong: list[list[Item]], number: str
+) -> dict[str, Any]:
     lines = [f"{problem.passed} right, {problem.failed} wrong, {problem.not_started} not started"]
     lines += [
         f"Not allowed here: {reading.describe(finding)}"
@@ -89,9 +92,10 @@ def _of_hidden(problem: Problem, number: str, visibility: Visibility) -> dict[st
     }
 
 
-def _of_item(item: Item, number: str) -> dict[str, Any]:
+def _of_items(group: list[Item], number: str) -> dict[str, Any]:
+    item = group[0]
     test: dict[str, Any] = {
-        "name": reading.name(item),
+        "name": reading.name_of_all(group),
         "number": number,
         "status": "failed",
         "output": reading.explanation(item),
@@ -105,8 +109,11 @@ def _of_item(item: Item, number: str) -> dict[str, Any]:
 
 def _summary(result: Result) -> list[str]:
     isolation = reading.ISOLATION.get(result.isolation, result.isolation)
-    note = one_line(result.note, 500)
-    return [*([note] if note else []), *reading.advice(result), f"Isolation: {isolation}"]
+    shared = [
+        f"{len(group)} checks say: {reading.explanation(group[0])}"
+        for group in reading.everywhere(result)
+    ]
+    return [*reading.advice(result), *shared, f"Isolation: {isolation}"]
 
 
 def _points(points: float, max_points: float) -> float:

@@ -21,12 +21,18 @@ from cs_grader.result import Finding, Item, Problem, Result
 RUBRIC = Path(__file__).parents[2] / "tests" / "rubric.toml"
 
 NEEDS_REVIEW = "needs review"
+TOO_LONG = "error: over "
+"""How the kind of an item begins that used up its seconds."""
 KINDS = {
     "passed": "right",
     "failed": "wrong answer",
     "error": "error",
     "not_started": "not started",
 }
+A_LOOP = (
+    "An endless loop looks like this. After two of these the grader gives each check that is left\n"
+    "of the problem two seconds."
+)
 ISOLATION = {
     "bubblewrap": "bubblewrap (namespaces of its own, no network)",
     "uid": "uid (another user, with limits and system call filter)",
@@ -79,14 +85,13 @@ def name(item: Item) -> str:
 
 def words(diagnosis: str) -> str:
     """A known mistake in words, such as "the weight is transposed"."""
-    text = one_line(diagnosis)
-    # A name that an instructor gave is words already.
-    return text if " " in text else text.replace("-", " ").replace("_", " ")
+    return one_line(diagnosis).replace("-", " ").replace("_", " ")
 
 
 def explanation(item: Item) -> str:
     """What is shown below the name of an item that is not right."""
-    return plain(item.message).strip() or kind(item)
+    said = plain(item.message).strip() or kind(item)
+    return f"{said}\n{A_LOOP}" if kind(item).startswith(TOO_LONG) else said
 
 
 def hidden_count(problem: Problem) -> str:
@@ -102,10 +107,47 @@ def describe(finding: Finding) -> str:
     return f"{one_line(finding.problem)}: {one_line(finding.operator)} ({where})"
 
 
-def wrong_items(result: Result, problem: str) -> list[Item]:
-    """The items of a problem that are not right, those that say most first."""
-    wrong = [item for item in result.items if item.problem == problem and item.outcome != "passed"]
-    return sorted(wrong, key=lambda item: item.is_hidden)
+def failures(result: Result) -> list[Item]:
+    """The items that were tried and are not right."""
+    return [item for item in result.items if item.outcome not in ("passed", "not_started")]
+
+
+def alike(items: Sequence[Item]) -> list[list[Item]]:
+    """Put items together of which the same is to be said; the first of each is the one to show."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        said = TOO_LONG if kind(item).startswith(TOO_LONG) else explanation(item)
+        groups.setdefault(said, []).append(item)
+    return list(groups.values())
+
+
+@functools.lru_cache(maxsize=2)
+def everywhere(result: Result) -> list[list[Item]]:
+    """Put together the errors that are the same in several problems: they have one cause."""
+    return [
+        group
+        for group in alike([one for one in failures(result) if one.outcome == "error"])
+        if len({item.problem for item in group}) > 1 and not kind(group[0]).startswith(TOO_LONG)
+    ]
+
+
+def own_failures(result: Result, problem: str) -> list[list[Item]]:
+    """The failures of a problem that are its own, those alike put together, hidden ones last."""
+    told = {id(item) for group in everywhere(result) for item in group}
+    own = [one for one in failures(result) if one.problem == problem and id(one) not in told]
+    return alike(sorted(own, key=lambda item: item.is_hidden))
+
+
+def all_failures(result: Result, problem: str) -> list[list[Item]]:
+    """The failures of a problem, first its own, then those that others share with it."""
+    shared = [[one for one in group if one.problem == problem] for group in everywhere(result)]
+    return [*own_failures(result, problem), *filter(None, shared)]
+
+
+def name_of_all(group: Sequence[Item]) -> str:
+    """The name of the first, and how many others are like it."""
+    others = f" and {len(group) - 1} more alike" if group[1:] else ""
+    return f"{name(group[0])}{others}"
 
 
 def is_right(problem: Problem) -> bool:
@@ -143,7 +185,9 @@ def next_problem(result: Result) -> Problem | None:
         for problem in result.problems
         if problem.problem in wrong and not wrong & foundations(problem.problem)
     ]
-    return next((problem for problem in ready if problem.failed), ready[0] if ready else None)
+    started = [problem for problem in ready if problem.failed]
+    # Of what is to be started the smallest comes first, as in the handout and in `make test`.
+    return started[0] if started else min(ready, key=lambda one: one.max_points, default=None)
 
 
 def foundations(problem: str) -> frozenset[str]:
@@ -181,11 +225,12 @@ def next_step(result: Result) -> NextStep | None:
 
 
 def advice(result: Result) -> list[str]:
-    """The next step in lines of text."""
+    """The note, unless it is the next step, and the next step in lines of text."""
     step = next_step(result)
+    note = [one_line(result.note, 500)] if result.note else []
     if step is None:
-        return ["Nothing is left to do."] if result.problems else []
-    lines = [step.task, f"Try it with: {step.command}"]
+        return [*note, *(["Nothing is left to do."] if result.problems else [])]
+    lines = [*([] if step.task == result.note else note), step.task, f"Try it with: {step.command}"]
     if step.waiting:
         lines.append(f"It may explain what is wrong with: {step.waiting}.")
     return lines

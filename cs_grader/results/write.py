@@ -1,13 +1,10 @@
 """Writes every output of a submission, and those of a class."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cs_grader.result import Result, write_atomically
-from cs_grader.results.class_page import class_page, natural_order
-from cs_grader.results.cluster_names import ClusterName, explain, name_clusters
-from cs_grader.results.clusters import find_clusters
+from cs_grader.results.class_page import class_page
 from cs_grader.results.github import github_result
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
@@ -41,41 +38,28 @@ def write_class(
     results: Sequence[Result],
     folder: Path,
     faults: Mapping[str, str] | None = None,
-    names: Sequence[ClusterName] = (),
     people: Mapping[str, tuple[str, str]] | None = None,
-) -> list[str]:
-    """Write the outputs about everyone: gradebook.csv, index.html, and what named mistakes change.
+    about: Sequence[str] = (),
+) -> None:
+    """Write the outputs about everyone: gradebook.csv and index.html.
 
-    The page links to what `write_outputs` wrote into a folder of each submission's name; whoever
-    made a mistake that `names` has a name for gets these outputs anew, with name and hint.
+    The page links to what `write_outputs` wrote into a folder of each submission's name.
 
     Args:
         results: What came of each submission.
         folder: Where to write.
         faults: Why a submission has no result, by its name.
-        names: What the instructor calls mistakes that many made.
         people: Names and addresses of those who handed in a submission, for the gradebook.
-
-    Returns:
-        A line for each name that fits nobody.
+        about: What the page says of the class, such as the day of the grading.
 
     Raises:
         OSError: A file cannot be written.
     """
-    named, unused = name_clusters(find_clusters(sorted(results, key=natural_order)), names)
-    explained = [explain(result, named) for result in results]
-    for before, after in zip(results, explained, strict=True):
-        if after is not before:
-            write_outputs(after, folder / after.submission)
-    write_atomically(folder / "gradebook.csv", gradebook_csv(explained, faults, people))
-    page = class_page(explained, faults or {}, named, unused)
-    write_atomically(folder / "index.html", page)
-    return unused
+    write_atomically(folder / "gradebook.csv", gradebook_csv(results, faults, people))
+    write_atomically(folder / "index.html", class_page(results, faults, about))
 
 
 def check_class(result: Result) -> None:
     """Fail if a result cannot be shown beside the others, now and not when all are written."""
     gradebook_csv([result])
-    # With somebody who answers alike, so that all that is said of a group is written too.
-    both = [result, dataclasses.replace(result, submission=f"{result.submission} (again)")]
-    class_page(both, clusters=name_clusters(find_clusters(both), [])[0])
+    class_page([result])

@@ -13,10 +13,7 @@ from a trick.
 Read it in this order.
 
     names.py       which names the rule applies to
-    modules.py     Python files, parsed and cut into units
-    source.py      all files of a submission together, and where it solves each problem
-    references.py  what each unit refers to, resolved
-    copies.py      passages that are PyTorch's own source, or the page's
+    reader.py      which of them the files of a submission mention, and where a problem is solved
     check.py       a submission's source becomes a Policy, in a process of its own
     findings.py    what was called and what the source names, as one list
     __main__.py    python -m cs_grader.rules, for a library that follows the rule everywhere

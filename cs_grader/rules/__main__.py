@@ -1,8 +1,6 @@
-"""Check a library that has to follow the from-scratch rule everywhere.
+"""Tell what the from-scratch rule forbids or doubts in a library, used or not, by file and line.
 
-python -m cs_grader.rules cs_basics --except cs_basics/fast/native ...
-
-The whole command, with every exempt folder, stands in the Makefile under `check`.
+python -m cs_grader.rules cs_basics
 """
 
 import argparse
@@ -11,38 +9,27 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cs_grader.result import Finding
-from cs_grader.rules.check import finding, forbidden_finding, suspicions, unlisted
+from cs_grader.rules.check import doubts, finding, forbidden_finding
 from cs_grader.rules.names import group_of, is_within
-from cs_grader.rules.references import read_source
+from cs_grader.rules.reader import Source
+
+EXEMPT = ("fast/native", "study/microscope", "study/doctor")
+"""Folders of cs_basics that look into frames, modules or how operators are found, or build code."""
 
 
 def main(arguments: list[str]) -> int:
     """Print a line for each finding; return 1 if there is any, 2 if there is nothing to check."""
     parser = argparse.ArgumentParser(prog="python -m cs_grader.rules", description=__doc__)
     parser.add_argument("folder", type=Path, help="the library")
-    parser.add_argument(
-        "--except",
-        dest="exempt",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="a folder in it to which the rule does not apply; may be repeated",
-    )
-    options = parser.parse_args(arguments)
-    folder: Path = options.folder.resolve()
-    exempt: list[Path] = [path.resolve() for path in options.exempt]
-    for path in exempt:
-        # After a folder is renamed, its exemption is an error and not one that exempts nothing.
-        if not path.is_dir() or not path.is_relative_to(folder):
-            parser.error(f"--except {path} is not a folder in {folder}")
+    folder: Path = parser.parse_args(arguments).folder.resolve()
+    exempt = [folder / place for place in EXEMPT]
     files = {
         path.relative_to(folder.parent).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(folder.rglob("*.py"))
         if not any(path.is_relative_to(other) for other in exempt)
     }
     if not files:
-        parser.error(f"{folder} holds no Python file")
+        parser.error(f"{folder} holds no Python file: name a folder with source")
     findings = check_library(files)
     for one in findings:
         sys.stderr.write(f"{one.file}:{one.line}: {one.message}\n")
@@ -50,18 +37,15 @@ def main(arguments: list[str]) -> int:
 
 
 def check_library(files: Mapping[str, str]) -> list[Finding]:
-    """Find everything in a library that the rule forbids or doubts, whether or not it is used."""
+    """Find everything that the rule forbids or doubts, whether or not it is used."""
     findings: list[Finding] = []
-    for unit in read_source(files).units():
+    for unit in Source(files).units():
+        # `x.softmax` is no certain mention, but hardly of anything but a tensor.
+        named = [mention for mention in unit.mentions if group_of(mention.name)]
+        findings += [forbidden_finding("", mention) for mention in named]
         findings += [
-            forbidden_finding("", mention)
-            for mention in unit.mentions
-            # `x.softmax` is no certain mention, but hardly of anything but a tensor.
-            if group_of(mention.name)
-        ]
-        findings += [
-            finding("", name, unit.module.file, line, words)
-            for name, line, words in [*suspicions(unit), *unlisted(unit)]
+            finding("", name, unit.file, line, words)
+            for name, line, words in doubts(unit, is_solution=True)
             # A library may run git; a submission's solution has no reason to run anything.
             if not is_within(name, ("subprocess",))
         ]

@@ -7,12 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_grader.result import Excerpt, Finding
-from cs_grader.rules.copies import copies
-from cs_grader.rules.modules import Mention, Unit
+from cs_grader.result import Finding
 from cs_grader.rules.names import REVIEWED_ATTRIBUTES, group_of, is_unlisted, suspicion
-from cs_grader.rules.references import read_source
-from cs_grader.rules.source import Source
+from cs_grader.rules.reader import Mention, Source, Unit, reachable
 from cs_grader.sandbox.forbidden import FORBIDDEN
 
 ADAPTERS_FILE = "tests/adapters.py"
@@ -39,8 +36,6 @@ class Policy:
     named: tuple[Finding, ...] = ()
     """Forbidden operators in code that the adapters lead to; whether it is called is not known."""
     review: tuple[Finding, ...] = ()
-    solutions: tuple[Excerpt, ...] = ()
-    """Where each problem is solved."""
 
 
 def check_apart(
@@ -68,7 +63,6 @@ def check_apart(
             return Policy(
                 named=tuple(Finding(**one) for one in fields["named"]),
                 review=tuple(Finding(**one) for one in fields["review"]),
-                solutions=tuple(Excerpt(**one) for one in fields["solutions"]),
             )
         reason = f"reading the source ended with status {finished.returncode}"
     except subprocess.TimeoutExpired:
@@ -88,7 +82,7 @@ def check_source(files: Mapping[str, str], adapters: Mapping[str, Sequence[str]]
         long to be read is left for review.
     """
     try:
-        return _check(read_source(files), adapters)
+        return _check(Source(files), adapters)
     except (RecursionError, MemoryError):
         return unreadable("the source is nested too deeply, or too long")
 
@@ -100,8 +94,10 @@ def unreadable(reason: str) -> Policy:
 
 
 def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
+    imported = source.imported(ADAPTERS_FILE)
     reached = {
-        problem: source.reachable(ADAPTERS_FILE, adapters.get(problem, ())) for problem in FORBIDDEN
+        problem: reachable(imported, ADAPTERS_FILE, adapters.get(problem, ()))
+        for problem in FORBIDDEN
     }
     # A place is charged to the first problem whose adapters lead to it.
     named: dict[tuple[str, Mention], Finding] = {}
@@ -113,12 +109,7 @@ def _check(source: Source, adapters: Mapping[str, Sequence[str]]) -> Policy:
                 named.setdefault((group, mention), forbidden_finding(problem, mention))
     return Policy(
         named=tuple(named.values()),
-        review=(*_review(source, reached), *_copies(source)),
-        solutions=tuple(
-            one
-            for problem, names in adapters.items()
-            for one in source.solution(problem, ADAPTERS_FILE, names)
-        ),
+        review=tuple(_review(imported, reached)),
     )
 
 
@@ -140,40 +131,31 @@ def finding(
 # --- what a person has to look at ---
 
 
-def _review(source: Source, reached: Mapping[str, Sequence[Unit]]) -> Iterator[Finding]:
+def _review(imported: Sequence[Unit], reached: Mapping[str, Sequence[Unit]]) -> Iterator[Finding]:
     problem_of = {unit: problem for problem in reversed(list(reached)) for unit in reached[problem]}
     said: set[tuple[str, int, str]] = set()
-    for module in source.imported(ADAPTERS_FILE):
-        for unit in module.units:
-            problem = problem_of.get(unit, "")
-            unexpected = unlisted(unit) if problem else ()
-            for name, line, words in [*suspicions(unit), *unexpected]:
-                if (module.file, line, name) not in said:
-                    said.add((module.file, line, name))
-                    yield finding(problem, name, module.file, line, words)
+    for unit in imported:
+        problem = problem_of.get(unit, "")
+        for name, line, words in doubts(unit, is_solution=bool(problem)):
+            if (unit.file, line, name) not in said:
+                said.add((unit.file, line, name))
+                yield finding(problem, name, unit.file, line, words)
 
 
-def _copies(source: Source) -> Iterator[Finding]:
-    imported = {module.file: module.text for module in source.imported(ADAPTERS_FILE)}
-    for copy in copies(imported):
-        words = f"these lines are those of {copy.original}"
-        yield finding("", copy.original, copy.file, copy.line, words)
+def doubts(unit: Unit, *, is_solution: bool) -> Iterator[tuple[str, int, str]]:
+    """Name, line and reason of what looks like a way around the rule.
 
-
-def suspicions(unit: Unit) -> Iterator[tuple[str, int, str]]:
-    """Name, line and reason of what looks like a way around the rule."""
+    Args:
+        unit: Where to look.
+        is_solution: Whether it solves a problem: then also what may hold a solution, though no
+            problem forbids it.
+    """
     for mention in unit.mentions:
-        words = suspicion(mention.name, mention.is_assigned) if mention.is_certain else None
-        if words:
-            yield mention.name.removesuffix(".*"), mention.line, words
-    for attribute in unit.attributes:
-        if attribute.name in REVIEWED_ATTRIBUTES:
-            yield attribute.name, attribute.line, f"{attribute.name} reaches into other code"
-
-
-def unlisted(unit: Unit) -> Iterator[tuple[str, int, str]]:
-    """What may do the work of a problem, though no problem forbids it."""
-    for mention in unit.mentions:
-        if mention.is_certain and not mention.name.endswith(".*") and is_unlisted(mention.name):
-            words = "is not among what the assignment allows; it costs nothing here"
-            yield mention.name, mention.line, f"{mention.name} {words}"
+        name = mention.name
+        if name in REVIEWED_ATTRIBUTES:
+            yield name, mention.line, f"{name} reaches into other code"
+        elif mention.is_certain and (words := suspicion(name, mention.is_assigned)):
+            yield name.removesuffix(".*"), mention.line, words
+        elif is_solution and mention.is_certain and is_unlisted(name.removesuffix(".*")):
+            words = "is none of the parts of PyTorch that the assignment allows by name"
+            yield name, mention.line, f"{name} {words}: use what you wrote, or ask"

@@ -7,7 +7,13 @@ from cs_grader.sandbox.forbidden import FUNCTIONS, KERNELS, PACKAGES
 # Names in torch.nn and torch.optim that nobody has to write: what holds parameters and modules.
 ALLOWED = frozenset(
     {
-        *("torch.nn", "torch.nn.Parameter", "torch.nn.Module", "torch.nn.ModuleList"),
+        *(
+            "torch.nn",
+            "torch.nn.functional",
+            "torch.nn.Parameter",
+            "torch.nn.Module",
+            "torch.nn.ModuleList",
+        ),
         *("torch.nn.ModuleDict", "torch.nn.Sequential", "torch.nn.ParameterList"),
         *("torch.nn.ParameterDict", "torch.nn.Buffer", "torch.nn.parameter.Parameter"),
         *("torch.nn.init", "torch.nn.init.trunc_normal_", "torch.nn.parallel"),
@@ -165,13 +171,16 @@ def suspicion(name: str, is_assigned: bool) -> str | None:
         return f"what is taken from {plain} is decided when the code runs"
     if group_of(name):
         return None
-    origin = _origin(name)
+    origin = last_dangerous(name) or name
     found = (words for known, words in REVIEWED.items() if is_within(origin, (known,)))
     return next((f"{plain} {words}" for words in found), None)
 
 
-def _origin(name: str) -> str:
-    """The name from its last dangerous module on: logging.sys.modules becomes sys.modules."""
+def last_dangerous(name: str) -> str | None:
+    """The name from its last dangerous module on: logging.sys.modules becomes sys.modules.
+
+    None if there is no such module in it.
+    """
     parts = name.split(".")
-    start = max(place for place, part in enumerate(parts) if place == 0 or part in DANGEROUS)
-    return ".".join(parts[start:])
+    places = [place for place, part in enumerate(parts) if part in DANGEROUS]
+    return ".".join(parts[places[-1] :]) if places else None

@@ -22,7 +22,6 @@ from queue import Empty, SimpleQueue
 
 from cs_grader.plain_text import plain
 from cs_grader.result import Result, write_atomically
-from cs_grader.results.cluster_names import ClusterName
 from cs_grader.results.write import check_class, write_class, write_outputs
 from cs_grader.sandbox.workplace import remove
 from cs_grader.trusted.connection import TIME_IS_UP, time_is_up
@@ -191,15 +190,13 @@ def look_up(
     return graded
 
 
-def write_gradebook(
-    graded: Sequence[Graded], out: Path, names: Sequence[ClusterName] = ()
-) -> list[str]:
-    """Write the outputs about the whole class; return a line for each name that fits nobody."""
+def write_gradebook(graded: Sequence[Graded], out: Path, about: Sequence[str] = ()) -> None:
+    """Write the outputs on the whole class, with some words about it."""
     results = [one.result for one in graded if one.result is not None]
     faults = {one.submission.name: one.fault for one in graded if one.fault}
     people = {one.submission.name: one.submission for one in graded}
     who = {name: (one.people, one.addresses) for name, one in people.items() if one.people}
-    return write_class(results, out, faults, names, who)
+    write_class(results, out, faults, who, about)
 
 
 def remove_remains(ended: int | None = None) -> None:

@@ -156,10 +156,7 @@ class Examination:
             shutil.rmtree(stage.submission, ignore_errors=True)
             stage.submission.mkdir(exist_ok=True)
         if not self.hopeless and not (stage.submission / ADAPTERS).exists():
-            self.hopeless = f"{ADAPTERS} is missing"
-            for pattern in (ADAPTERS.name, "*.zip"):
-                for path in sorted(stage.submission.rglob(pattern))[:1]:
-                    self.hopeless += f"; there is {path.relative_to(stage.submission)}"
+            self.hopeless = why_no_adapters(stage.submission)
 
     def _read_source(self, stage: Stage) -> None:
         if not self.hopeless:
@@ -259,6 +256,20 @@ def _environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
+
+
+def why_no_adapters(submission: Path) -> str:
+    """Say what was handed in where the adapters should be."""
+    files = sorted(path for path in submission.rglob("*") if path.is_file())
+    if not files:
+        return "the folder is empty"
+    if not any(path.suffix in {".py", ".zip"} for path in files):
+        return f"holds {files[0].relative_to(submission)} and no Python file"
+    said = f"{ADAPTERS} is missing"
+    for pattern in (ADAPTERS.name, "*.zip"):
+        for path in sorted(submission.rglob(pattern))[:1]:
+            said += f"; there is {path.relative_to(submission)}"
+    return said
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from cs_grader.trusted.clean_copy import ADAPTERS, JUNK, normal
 
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
 """Only zips can be read. The others are in the gradebook all the same, with a line that says so."""
-OF_CLASS = ("batch.json", "clusters.toml", "gradebook.csv", "index.html")
+OF_CLASS = ("batch.json", "gradebook.csv", "index.html")
 """Files about all, which lie beside the folders that are named after submissions."""
 
 

@@ -9,21 +9,17 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from cs_grader.plain_text import plain
-from cs_grader.result import Finding, Fingerprint, Item, Problem, Result
+from cs_grader.result import Finding, Item, Problem, Result
 from cs_grader.rules.findings import findings
-from cs_grader.trusted.connection import NOT_ASKED, TIME_IS_UP
+from cs_grader.trusted.connection import TIME_IS_UP
 from cs_grader.trusted.examination import Examination, rubric_of
 from cs_grader.trusted.hidden import name_of_secret
 
 MAX_MESSAGE = 4000
 MAX_NOTE = 300
 MAX_OUTPUT = 20_000
-MAX_WORDS = 600
-MAX_SKETCH = 16
-MAX_EXCERPT = 4000
 NOT_RUN = "not examined"
 # What differs from run to run and says nothing: addresses, names of temporary files.
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
@@ -50,13 +46,6 @@ def result_of(one: Examination) -> Result:
         items=items,
         policy=tuple(_findings(one, failed)),
         output=plain(_steady(one, _without_repeats(one.output)), MAX_OUTPUT),
-        sources=tuple(
-            dataclasses.replace(
-                source, file=plain(source.file, 300), text=plain(source.text, MAX_EXCERPT)
-            )
-            for source in one.source.solutions
-            if source.problem in failed
-        ),
     )
 
 
@@ -74,23 +63,6 @@ def _item(one: Examination, is_hidden: bool, problem: str, node: str) -> Item:
         message=plain(_steady(one, row["message"]), MAX_MESSAGE),
         is_hidden=is_hidden,
         seconds=row["seconds"],
-        fingerprint=None if is_hidden else _fingerprint(one, row),
-    )
-
-
-def _fingerprint(one: Examination, row: dict[str, Any]) -> Fingerprint | None:
-    """The fingerprint of the answer, unless nothing was asked."""
-    is_asked = not (one.hopeless or one.import_note or row["message"].startswith(NOT_ASKED))
-    taken = row.get("fingerprint")
-    if taken is None or not is_asked:
-        return None
-    return Fingerprint(
-        form=plain(_steady(one, taken["form"]), MAX_WORDS),
-        sketch=tuple(map(float, taken["sketch"][:MAX_SKETCH])),
-        asked=plain(taken["asked"], MAX_WORDS),
-        size=int(taken["size"]),
-        expected=plain(taken["expected"], MAX_WORDS),
-        got=plain(_steady(one, taken["got"]), MAX_WORDS),
     )
 
 

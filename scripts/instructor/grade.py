@@ -2,11 +2,14 @@
 
 python scripts/instructor/grade.py alice.zip --out report
 python scripts/instructor/grade.py submissions --out results --jobs 4
-python scripts/instructor/grade.py submissions --out results --pages    # after naming clusters
 """
 
+import contextlib
+import subprocess
 import sys
 import threading
+import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,7 +22,6 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 from cli import print_result, progress_printer, run
 
 from cs_grader.plain_text import plain
-from cs_grader.results.cluster_names import ClusterName, read_names
 from cs_grader.results.reading import shown_points
 from cs_grader.trusted import batch
 from cs_grader.trusted.batch import Graded
@@ -46,9 +48,7 @@ def main(
     """Grade a submission: results.json (as Gradescope reads it), index.html and other reports.
 
     A folder of submissions becomes gradebook.csv, index.html for the class, and a folder of reports
-    for each submission. The class page groups submissions that are wrong in the same way without a
-    diagnosis; clusters.toml in the folder of the results gives such a mistake a name and a hint,
-    and --pages writes them on all pages. The exit code is 1 if the grader could not come to a
+    for each submission. The exit code is 1 if the grader could not come to a
     verdict about one of the submissions.
 
     Args:
@@ -82,7 +82,6 @@ def main(
     submissions, is_batch = find_submissions(submission)
     if is_batch and out.resolve().is_relative_to(submission.resolve()):
         raise ValueError(f"--out {out} lies among the submissions: choose another folder")
-    names = read_names(out)
     if is_batch and (others := passed_over(submission)):
         told = plain(", ".join(others), 2_000)
         print_result(f"not graded: {told}")
@@ -93,7 +92,8 @@ def main(
     if pages:
         if not out.is_dir():
             raise ValueError(f"--out {out}: there are no results to write pages from")
-        finish(batch.look_up(submissions, folder_of), out if is_batch else None, names)
+        looked_up = batch.look_up(submissions, folder_of)
+        finish(looked_up, out if is_batch else None, about(submission, tests))
         return
     batch.remove_remains()
     terms = Terms(
@@ -113,7 +113,7 @@ def main(
     submissions = submissions[part[0] - 1 :: part[1]]
     report = Report(len(submissions))
     graded = batch.grade(submissions, folder_of, terms, jobs, report.on_item, report.on_graded)
-    finish(graded, out if is_batch and part == (1, 1) else None, names)
+    finish(graded, out if is_batch and part == (1, 1) else None, about(submission, tests))
 
 
 def check_numbers(jobs: int, minutes: float) -> None:
@@ -124,16 +124,29 @@ def check_numbers(jobs: int, minutes: float) -> None:
         raise ValueError(f"--minutes {minutes:g}: use more than 0")
 
 
-def finish(graded: Sequence[Graded], out: Path | None, names: Sequence[ClusterName]) -> None:
+def finish(graded: Sequence[Graded], out: Path | None, about: Sequence[str] = ()) -> None:
     """Write gradebook and class page, if they have a folder; exit if a verdict is missing."""
     if out is not None:
-        for line in batch.write_gradebook(graded, out, names):
-            print_result(line)
+        batch.write_gradebook(graded, out, about)
         whose = "1 submission" if len(graded) == 1 else f"{len(graded)} submissions"
         print_result(f"{out / 'gradebook.csv'}: the points of {whose}")
         print_result(f"{out / 'index.html'}: what they got wrong, and how many of them")
     if any(one.result is None for one in graded):
         sys.exit(1)
+
+
+def about(submissions: Path, tests: Path) -> list[str]:
+    """Say what was graded, when, by which examination and with which conventions."""
+    command = ["git", "-C", str(tests), "rev-parse", "--short", "HEAD"]
+    found = ""
+    with contextlib.suppress(OSError):  # Without git.
+        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    by = f"the examination of commit {found}" if found else f"the examination in {tests}"
+    contract = tests / "contract.toml"
+    chosen = tomllib.loads(contract.read_text())["conventions"] if contract.is_file() else []
+    conventions = f"; conventions of this class: {', '.join(chosen)}" if chosen else ""
+    day = time.strftime("%Y-%m-%d")
+    return [f"{submissions.resolve().name}, {day}, by {by}{conventions}"]
 
 
 def part_of(shard: str) -> tuple[int, int]:

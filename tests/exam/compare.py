@@ -9,12 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-import fingerprint
 import numpy as np
 import numpy.typing as npt
 import pytest
 from asked import shortened
-from fingerprint import Fingerprint
 from trials import (
     Trial,
     confirmed,
@@ -47,13 +45,9 @@ class WrongAnswer(pytest.fail.Exception):
 
     __module__ = "builtins"  # Shown by its bare name, like pytest's own.
 
-    def __init__(
-        self, message: str, diagnosis: str | None = None, mark: Fingerprint | None = None
-    ) -> None:
+    def __init__(self, message: str, diagnosis: str | None = None) -> None:
         super().__init__(message, pytrace=False)
         self.diagnosis = diagnosis
-        self.fingerprint = mark
-        """Of what came, where values or sequences were compared."""
 
 
 class NotStarted(pytest.fail.Exception):
@@ -69,10 +63,10 @@ MOST_OF_A_MESSAGE = 10_000
 """Characters; a message may quote an answer, and an answer may be of any length."""
 
 
-def fail(message: str, diagnosis: str | None = None, mark: Fingerprint | None = None) -> NoReturn:
+def fail(message: str, diagnosis: str | None = None) -> NoReturn:
     if len(message) > MOST_OF_A_MESSAGE:
         message = f"{message[:MOST_OF_A_MESSAGE]} ..."
-    raise WrongAnswer(message, diagnosis, mark)
+    raise WrongAnswer(message, diagnosis)
 
 
 def expect(claim: bool, message: str, diagnosis: str | None = None) -> None:
@@ -224,9 +218,8 @@ def expect_close(
     certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
     if not all(trial.is_right or trial.got is None for trial in others):
         hint = hint if hint != IF_VALUES_ARE_RIGHT else "The values are wrong, too: fix them first."
-    mark = fingerprint.of_values(got, expected, limit, observed["dtype"])
     rest = unexplained(causes, asked)
-    report("\n  ".join([finding, *filter(None, certain)]), causes, hint, mark, rest)
+    report("\n  ".join([finding, *filter(None, certain)]), causes, hint, rest)
 
 
 def is_right_or_narrow(trial: Trial) -> bool:
@@ -261,13 +254,12 @@ def report(
     finding: str,
     causes: Sequence[str],
     hint: str,
-    mark: Fingerprint | None = None,
     rest: str = "",
 ) -> NoReturn:
     """Fail with what was found, the mistakes that it looks like, or else a hint; then the rest."""
     explanation = [f"  {said}" for said in (sentence(causes) or hint, rest) if said]
     lines = [finding, *explanation]
-    fail("\n".join(lines), id_of(causes[0]) if causes else None, mark)
+    fail("\n".join(lines), id_of(causes[0]) if causes else None)
 
 
 def distance(got: Array, expected: Array) -> Array:
@@ -436,7 +428,7 @@ def expect_equal(
     certain = "" if named else right_and_wrong(others)
     finding = "\n".join([*lines, *([f"  {certain}"] if certain else [])])
     rest = unexplained(named, asked)
-    report(finding, named, hint, fingerprint.of_sequence(got, theirs, right), rest)
+    report(finding, named, hint, rest)
 
 
 def excerpt(sequence: Any, place: int) -> str:

@@ -6,7 +6,6 @@ import sys
 NAME = re.compile(r"(?<![\w./-])((?:[\w-]+/)*[\w-]+\.(?:py|md|toml))\b")
 WRITTEN_BY_RUNS = {"report.md", "samples.md"}
 ELSEWHERE = WRITTEN_BY_RUNS | {
-    "clusters.toml",
     "contract.toml",
     "entry.toml",
     "notes.md",

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_basics.fast.text.boundaries import Bytes, Span, share_of, spans
+from cs_basics.fast.text.boundaries import Bytes, Span, spans
 from cs_basics.pretokenize import independent_chunks, text_to_bytes
 
 CHUNK_BYTES = 1 << 17
@@ -81,31 +81,6 @@ def file_size(path: str | os.PathLike[str]) -> int:
     if size == 0 and Path(path).is_file():
         raise ValueError(f"{path} is empty: there is no text to work on")
     return size
-
-
-def share_of_file(
-    path: str | os.PathLike[str], special_tokens: Sequence[str], rank: int, num_shares: int
-) -> Span:
-    """Return the span of one of several equal shares of a text file, cut at boundaries.
-
-    Args:
-        path: Text file, any bytes; or a pipe, which is a single share of size 0, that is, unknown.
-        special_tokens: Strings that must not be split.
-        rank: Which share, from 0.
-        num_shares: Number of shares.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: There is no such share, or there are several shares of a pipe.
-    """
-    if not 0 <= rank < num_shares:
-        raise ValueError(f"rank={rank} must be at least 0 and below num_shares={num_shares}")
-    if not Path(path).is_file():
-        if num_shares > 1:
-            raise ValueError(f"{path} is not an ordinary file, so it cannot be shared out")
-        return Span(0, 0)
-    with _mapped(path) as data:
-        return share_of(data, rank, num_shares, _encoded(special_tokens))
 
 
 def file_blocks(

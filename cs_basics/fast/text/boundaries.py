@@ -102,13 +102,6 @@ def spans(
         size = min(2 * size, span_bytes)
 
 
-def share_of(data: Bytes, rank: int, num_shares: int, special_tokens: Sequence[bytes]) -> Span:
-    """Return the part of a file that is one of several equal shares; both ends are boundaries."""
-    bounds = (len(data) * number // num_shares for number in (rank, rank + 1))
-    start, end = (next_boundary(data, bound, special_tokens) if bound else 0 for bound in bounds)
-    return Span(start, end)
-
-
 def _character_start(data: Bytes, position: int) -> int:
     """Return the first position, at most three bytes before, from which decoding is in step."""
     for start in range(position, max(position - _LONGEST_CHARACTER, -1), -1):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_basics.bpe import SINGLE_BYTES, Merge
-from cs_basics.fast.text.blocks import Block, byte_chunks, file_blocks, file_size, share_of_file
+from cs_basics.fast.text.blocks import Block, byte_chunks, file_blocks, file_size
 from cs_basics.fast.text.boundaries import Span
 from cs_basics.fast.text.merging import NO_TOKEN, Merger
 from cs_basics.fast.text.parallel import OnProgress, default_num_workers, map_in_order
@@ -115,8 +115,6 @@ class FastTokenizer(Tokenizer):
         num_workers: int | None = None,
         on_progress: OnProgress | None = None,
         *,
-        rank: int = 0,
-        num_shares: int = 1,
         start: int = 0,
     ) -> Iterator[tuple[int, Ids]]:
         """Encode a text file of any size, a block of it at a time, by several processes.
@@ -127,24 +125,19 @@ class FastTokenizer(Tokenizer):
             path: Text file, any bytes; or a pipe.
             num_workers: Processes; None chooses by the file's size. The result is always the same.
             on_progress: Called at the start and after each block.
-            rank: Which share of the file to encode, from 0.
-            num_shares: Number of equal shares of the file.
-            start: Bytes of the share to skip: the total size of some of its first blocks.
+            start: Bytes of the file to skip: the total size of some of its first blocks.
 
         Yields:
             For each block, in order, its number of bytes and its ids.
 
         Raises:
             OSError: The file cannot be read; or a worker was killed.
-            ValueError: The file is empty or has a byte for which the vocabulary has no token, or
-                there is no such share.
+            ValueError: The file is empty or has a byte for which the vocabulary has no token.
         """
-        file_size(path)  # raises if there is no text
-        share = share_of_file(path, self.special_tokens, rank, num_shares)
-        rest = Span(share.start + start, share.end)
-        size = rest.end - rest.start
+        end = file_size(path)
+        size = max(0, end - start)
         workers = default_num_workers(num_workers, size)
-        blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, rest)
+        blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, Span(start, end))
         done = 0
         if on_progress:
             on_progress("encoding", "bytes", 0, size)

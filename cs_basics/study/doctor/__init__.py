@@ -1,19 +1,19 @@
 """The run doctor: why does this training not work?
 
-    finding.py      what a check returns, in the order in which one cause explains another
-    subject.py      what is examined: model, loss, optimizer, batches; how it is left undisturbed
-    model.py        checks of the model: what a position sees, how the loss starts
-    loss.py         checks of the loss, by planted logits: targets, mean, precision
-    attention.py    checks of attention: scale, gradients, whether it sees one place alone
-    weights.py      checks of parameters and optimizer: gradients, groups, ties
-    watch.py        what is seen of a loop while it runs
-    steps.py        checks of its updates: gradients, accumulation, clipping, schedule, mode
-    text.py         checks of tokens and batches
-    trial.py        checks by trying: a batch overfitted at other rates, evaluation, a checkpoint
-    ranks.py        checks of several processes
-    curve.py        checks of logged losses
-    of_run.py       the runs of this project
-    doctor.py       Doctor: joins a loop and the table of all checks; the report
+    finding.py      what a check returns, and the table of causes; the report
+    subject.py      the subject: model, loss, optimizer, a batch; how it is left undisturbed
+    model.py        what a position sees, what bounds the logits, how the loss starts
+    loss.py         the loss, by planted logits: targets, mean, precision
+    attention.py    attention: scale, gradients, whether it sees one place alone
+    weights.py      parameters and optimizer: the graph, groups, ties
+    loop.py         the loop: its losses, batches and updates, a few of them watched
+    updates.py      what was seen of them: gradients, accumulation, clipping, schedule, mode
+    text.py         tokens and batches
+    trial.py        what is tried: other rates, an evaluation, a checkpoint
+    ranks.py        several processes
+    curve.py        logged losses
+    doctor.py       Doctor: joins a loop and the table of all checks
+    of_run.py       the runs of this project, and logs of others
 
 The script: scripts/doctor.py. In a training program of your own, five lines:
 

@@ -17,6 +17,18 @@ from cs_basics.study.doctor.subject import Subject, undisturbed
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 ALONE = 0.99
 """The weight of a place beside which a query sees no other."""
+MOST_ALONE = 0.9
+"""Share of queries that see one position; 0.3 in a trained model."""
+LEAST_SIZE = 4
+"""Of heads that are looked at: of smaller ones no two scales are far apart."""
+MOST_FLAT = 0.5
+"""Scale times head size, which is sqrt(head size) where it is right, and 1 in muP."""
+MOST, MOST_SURE = 1.4, 0.6
+"""Scale times the ratio of queries to keys, 0.5 at the most where it is right; the second one holds
+where the scores are large, or queries and keys are what a matrix gave."""
+NORMED = 0.02
+"""Spread of the lengths of queries, or keys, as a share: less where they are normed, and may have
+any scale."""
 
 
 @dataclass
@@ -98,39 +110,31 @@ def scale(s: Subject) -> Findings:
     """Compare the scale of attention's scores with 1 / sqrt(head size)."""
     for one in attentions(s):
         if one.v.requires_grad and not (one.q.requires_grad and one.k.requires_grad):
-            yield Finding(
-                "no-gradient",
-                "queries or keys of attention have no gradient, though its values do",
-                "a gradient for each: without one a parameter is never trained",
-                "print(q.requires_grad, k.requires_grad, v.requires_grad): where is the .detach()?",
-            )
+            seen = "queries or keys of attention have no gradient, though its values do"
+            yield Finding("no-gradient", seen)
             return
         size, c = one.q.shape[one.axes[0]], one.scale
-        if c is None or size < 4:
+        if c is None or size < LEAST_SIZE:
             continue
         both, right = zip((one.q, one.k), one.axes, strict=True), size**-0.5
         lengths = [x.detach().norm(dim=axis) for x, axis in both]
         width = one.q.numel() // (one.q.shape[0] * s.time)
         q, k = (x.float().square().mean().sqrt().item() for x in (one.q, one.k))
         ratio = q / (k or 1e30)
-        if c * size < 0.5:
+        if c * size < MOST_FLAT:
             seen = "the scores are so small that all positions weigh the same"
         elif width > size and abs(c * width**0.5 - 1) < 0.02:
             seen = f"that is 1 / sqrt({width}), of all heads together"
-        elif not ratio > 0 or any((x.std() < 0.02 * x.mean()).item() for x in lengths):
+        elif not ratio > 0 or any((x.std() < NORMED * x.mean()).item() for x in lengths):
             continue
-        elif abs(c / right - 1) < 0.05 and 0.75 < ratio / right < 1.33 and size >= 8:
+        elif abs(c / right - 1) < 0.05 and 0.75 < ratio / right < 1.33 and size >= 2 * LEAST_SIZE:
             seen = "but the queries were scaled already"
-        elif c * ratio > (0.6 if c * q * k * size**0.5 > 1 or _is_raw(s, one) else 1.4):
+        elif c * ratio > (MOST_SURE if c * q * k * size**0.5 > 1 or _is_raw(s, one) else MOST):
             seen = "the scores are so large that a query sees one position only"
         else:
             continue
-        yield Finding(
-            "architecture",
-            f"attention multiplies q @ k.mT by {c:.3g}, with heads of size {size}: {seen}",
-            f"1 / sqrt({size}) = {right:.3g}, which keeps the scores' variance near 1",
-            "scores = q @ k.mT / math.sqrt(q.shape[-1])",
-        )
+        seen = f"attention multiplies q @ k.mT by {c:.3g}, with heads of size {size}: {seen}"
+        yield Finding("architecture/scale", f"{seen}; 1 / sqrt({size}) = {right:.3g}")
         return
 
 
@@ -146,10 +150,6 @@ def collapsed(s: Subject) -> Findings:
     """See whether queries still look at several places after the last update."""
     found = [one.weights[..., 4:, :].amax(-1) for one in attentions(s)]
     shares = [(largest > ALONE).float().mean().item() for largest in found if largest.numel()]
-    if shares and min(shares) > 0.9:
-        yield Finding(
-            "attention-collapsed",
-            f"at least {min(shares):.0%} of the queries in every layer see one position only",
-            "weights spread over the past: a softmax that is all on one position has no gradient",
-            "print a head's attention weights: is it the mask? Else a lower rate, or QK-norm",
-        )
+    if shares and min(shares) > MOST_ALONE:
+        seen = f"at least {min(shares):.0%} of the queries in every layer see one position only"
+        yield Finding("attention-collapsed", seen)

@@ -1,58 +1,91 @@
 """Checks of the losses that a run has logged."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
+
+import numpy as np
 
 from cs_basics.study.doctor.finding import Finding, Findings
 
-LEAST_RISE = 0.1
-"""Nats; and 3 %: less than this a validation loss may rise by chance."""
-LEAST_POINTS = 10
-LEAST_STEPS = 400
-"""Updates; a good run, too, needs some to get below the entropy of single tokens."""
+LEAST_RISE, LEAST_SHARE_RISEN = 0.1, 0.03
+"""Nats, and share: less than both together a validation loss may rise by chance."""
+FULL, PART = 3, 8
+"""Losses that are averaged: one in PART of the run, FULL at least."""
+LOST = 1.3, 0.7
+"""Times, and nats more than, the lowest mean: what a loss may end at. Healthy runs end at 1.05."""
+LEAST_POINTS, LEAST_STEPS = 10, 400
+"""Points of a quarter of a curve, and updates of which a run has made that many: a good run, too,
+needs some to get below the entropy of single tokens."""
+FLAT, NEAR = 0.99, 0.03
+"""A mean that is no less than this share of the one before; how near to an entropy it stays."""
 LEAST_SHARE = 0.04
 """Of the entropy of a token after the one before, that a model of any text leaves."""
-MOST_REPEATED = 0.4
+TENTH = 0.1
+"""By which a loss that learns falls: of the way to the entropy of single tokens, and below it."""
 Points = Sequence[tuple[int, float]]
 """Steps and losses."""
-RETRY = "a lower learning rate (scripts/train.py PRESET --lr ...), or more warm-up"
 
 
-def overfitting(train: Points, valid: Points) -> Findings:
-    """See whether the validation loss rises while the training loss goes on falling.
+def of_curve(train: Points, valid: Points, single: float, after_one: float) -> Findings:
+    """Say what the losses of a run tell.
 
     Args:
         train: Steps and training losses.
         valid: Steps and validation losses.
+        single: Entropy of single tokens of the text, in nats; 0 if it is not known.
+        after_one: Entropy of a token after the one before.
     """
+    yield from divergence(train)
+    yield from overfitting(train, valid)
+    yield from too_good(valid, after_one)
+    yield from plateau(train, single, after_one)
+
+
+def too_good(valid: Points, after_one: float) -> Findings:
+    """See whether the validation loss is less than any model of the text can reach."""
+    if valid and valid[-1][1] < LEAST_SHARE * after_one:
+        seen = f"the validation loss is {valid[-1][1]:.2g}; counting pairs of tokens leaves "
+        yield Finding("future-leak", f"{seen}{after_one:.2g}, and nobody foresees a text that well")
+
+
+def unlearnt(train: Points, single: float) -> Iterator[str]:
+    """Say why a run, whatever else was found, cannot be called healthy."""
+    losses = [loss for _, loss in train]
+    if len(losses) < 2:
+        return
+    means = _means(losses)
+    first, last = losses[0], fmean(losses[-max(1, len(losses) // PART) :])
+    told = f"the loss began at {first:.3f} and ends at {last:.3f}"
+    counting = f"to count how often each token comes gives {single:.3f}"
+    if not first - last > TENTH * (first - single):
+        yield f"whether it learns: {told}; {counting}"
+    elif last > (1 - TENTH) * single > 0:
+        yield f"whether it learns more than frequencies: {told}; {counting}"
+    elif last > (1 + TENTH) * min(means):
+        yield f"whether it goes on learning: {told}, and was {min(means):.3f}"
+    elif max(means) > (1 + TENTH) * first:
+        yield f"whether its rate is right: {told}, and was {max(means):.3f}"
+
+
+def overfitting(train: Points, valid: Points) -> Findings:
+    """See whether the validation loss rises while the training loss goes on falling."""
     valid = [(step, loss) for step, loss in valid if math.isfinite(loss)]
-    if len(valid) < 3 or len(train) < 3:
+    if len(valid) < FULL or len(train) < FULL:
         return
     best, lowest = min(valid, key=lambda point: point[1])
     last = valid[-1][1]
     around = [loss for step, loss in train if step <= best][-5:]
     end = fmean(loss for _, loss in train[-5:])
-    if not around or last < lowest + max(LEAST_RISE, 0.03 * lowest):
+    if not around or last < lowest + max(LEAST_RISE, LEAST_SHARE_RISEN * lowest):
         return
     if end < fmean(around) - LEAST_RISE / 2:
-        yield Finding(
-            "overfitting",
-            f"the validation loss was lowest at step {best}, {lowest:.3f}, and is {last:.3f}; the "
-            f"training loss is {end:.3f}",
-            "both fall together; if only the training loss falls, its text is learnt by heart",
-            "take the checkpoint of that step; then fewer updates, more text, dropout or decay",
-        )
+        seen = f"the validation loss was lowest at step {best}, {lowest:.3f}, and is {last:.3f}; "
+        yield Finding("overfitting", f"{seen}the training loss is {end:.3f}")
 
 
 def plateau(train: Points, single: float, after_one: float) -> Findings:
-    """See whether the loss stays where a model that counts tokens, or pairs of them, would be.
-
-    Args:
-        train: Steps and training losses.
-        single: Entropy of single tokens, in nats.
-        after_one: Entropy of a token after the one before, in nats.
-    """
+    """See whether the loss stays where a model that counts tokens, or pairs of them, would be."""
     size = len(train) // 4
     if size < LEAST_POINTS or train[-1][0] < LEAST_STEPS:
         return
@@ -61,74 +94,30 @@ def plateau(train: Points, single: float, after_one: float) -> Findings:
     )
     learnt = "how often each token comes" if last > 0.97 * single else "which token follows which"
     near = min((single, after_one), key=lambda entropy: abs(last - entropy))
-    if last > 0.99 * before and abs(last - near) < 0.03 * near:
-        yield Finding(
-            "context-unused",
-            f"the loss stays at {last:.3f}: the model has learned {learnt}, and nothing else",
-            f"less than {near:.3f}, the entropy that counting alone reaches",
-            "python scripts/doctor.py PRESET  # which looks at what a position sees",
-        )
-
-
-def too_good(valid: Points, after_one: float) -> Findings:
-    """See whether the validation loss is less than any model of the text can reach.
-
-    Args:
-        valid: Steps and validation losses.
-        after_one: Entropy of a token after the one before, in nats.
-    """
-    if valid and valid[-1][1] < LEAST_SHARE * after_one:
-        yield Finding(
-            "future-leak",
-            f"the validation loss is {valid[-1][1]:.2g}; counting pairs leaves {after_one:.2g}",
-            f"more than {LEAST_SHARE:.0%} of that: nobody foresees a text that well",
-            "python scripts/doctor.py PRESET  # which looks at what a position sees",
-        )
-
-
-def looped(samples: Sequence[tuple[int, str]]) -> Findings:
-    """See whether the latest sample says the same again and again.
-
-    Args:
-        samples: Steps and texts.
-    """
-    step, text = [(0, ""), *samples][-1]
-    share = repetition([text.split()])
-    if share > MOST_REPEATED:
-        yield Finding(
-            "generation",
-            f"{share:.0%} of the four-word runs in the sample of step {step} are repeats",
-            f"less than {MOST_REPEATED:.0%}, as in a text that goes on",
-            "python scripts/generate.py RUN --temperature 1  # always the likeliest word: a loop",
-        )
-
-
-def repetition(rows: Iterable[Sequence[object]]) -> float:
-    """Return the share of four tokens, or words, in turn that have stood in the same row before."""
-    fours = [list(zip(*(row[i:] for i in range(4)), strict=False)) for row in rows]
-    return sum(len(row) - len(set(row)) for row in fours) / max(1, sum(map(len, fours)))
+    if last > FLAT * before and abs(last - near) < NEAR * near:
+        seen = f"the loss stays at {last:.3f}, near {near:.3f}: the model has learned {learnt}, "
+        yield Finding("context-unused/plateau", f"{seen}and nothing else")
 
 
 def divergence(train: Points) -> Findings:
     """See whether the training loss ends much higher than it was, or is not finite."""
     for step, loss in train:
         if not math.isfinite(loss):
-            yield Finding(
-                "not-finite", f"the loss of step {step} is {loss}", "finite losses", RETRY
-            )
+            yield Finding("not-finite", f"the loss of step {step} is {loss}")
             return
     losses = [loss for _, loss in train] or [0.0]
     lowest, last = losses[0], losses[-1]
     is_lost = last > 2 * lowest + 2
-    if len(losses) >= 8:
-        size = max(3, len(losses) // 8)
-        means = [fmean(losses[i : i + size]) for i in range(len(losses) - size + 1)]
+    if len(losses) >= PART:
+        means = _means(losses)
         lowest, last = min(means), means[-1]
-        is_lost = last > max(lowest * 1.3, lowest + 0.7) and last > 0.7 * losses[0]
+        is_lost = last > max(LOST[0] * lowest, LOST[1] + lowest) and last > LOST[1] * losses[0]
     if is_lost:
-        yield Finding(
-            "rate-too-high",
-            f"the loss was {lowest:.3f}, and ends at {last:.3f}",
-            "a loss that goes on falling: steps that are too long throw away what was learnt",
-            RETRY,
-        )
+        yield Finding("rate-too-high", f"the loss was {lowest:.3f}, and ends at {last:.3f}")
+
+
+def _means(losses: Sequence[float]) -> list[float]:
+    """Return the means of the losses in a window that moves over them."""
+    size = min(len(losses), max(FULL, len(losses) // PART))
+    sums = np.cumsum([0.0, *losses])
+    return ((sums[size:] - sums[:-size]) / size).tolist()

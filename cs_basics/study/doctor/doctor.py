@@ -4,7 +4,7 @@ import atexit
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +12,52 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.study.doctor import attention, curve, loss, model, ranks, steps, text, trial, weights
-from cs_basics.study.doctor.finding import CAUSES, Finding, Findings
-from cs_basics.study.doctor.subject import Subject, line_of, undisturbed, weights_of
-from cs_basics.study.doctor.watch import Batches, Watch
+from cs_basics.study.doctor import (
+    attention,
+    curve,
+    loss,
+    model,
+    ranks,
+    text,
+    trial,
+    updates,
+    weights,
+)
+from cs_basics.study.doctor.finding import ORDER, Finding, Findings, as_text, ranked
+from cs_basics.study.doctor.loop import Batches, Loop
+from cs_basics.study.doctor.subject import Subject, undisturbed, weights_of
 
 BEFORE = (
     model.start_loss,
+    model.start_weights,
     weights.graph,
     weights.sharing,
     loss.targets,
     loss.mean,
     loss.precision,
     model.sees,
+    model.bounded,
     model.position_table,
     model.residual,
     attention.scale,
 )
 """Checks of a model, its loss and its optimizer with one batch."""
 AFTER = (
-    steps.silent,
+    updates.silent,
     text.vocabulary,
     text.rows,
-    steps.stepping,
-    steps.gradients,
-    steps.schedule,
-    steps.mode,
-    steps.optimizer,
-    steps.changes,
+    updates.stepping,
+    updates.gradients,
+    updates.schedule,
+    updates.mode,
+    updates.optimizer,
+    updates.changes,
     trial.evaluation,
     trial.generation,
     trial.checkpoint,
     trial.ending,
     attention.collapsed,
-    steps.zeros,
+    updates.zeros,
     ranks.equal,
 )
 """Checks of what was seen of a loop."""
@@ -53,23 +65,10 @@ AFTER = (
 
 def examine(s: Subject) -> None:
     """Make the checks of BEFORE."""
-    run_check(text.readable, s)
+    s.run(text.readable)
     for check in BEFORE:
         if s.vocab and all(finding.cause != "not-finite" for finding in s.findings):
-            run_check(check, s)
-
-
-def run_check(check: Callable[..., Findings], s: Subject) -> None:
-    """Make a check, and place what it finds; what it cannot do with this program is kept as well.
-
-    A finding without a place is one of the model.
-    """
-    try:
-        for finding in check(s):
-            place = s.bare if finding.place is None else finding.place
-            s.findings.append(replace(finding, place=line_of(s.own(place))))
-    except Exception as error:
-        s.could_not.append(f"{check.__name__}: {type(error).__name__}: {error}")
+            s.run(check)
 
 
 class Doctor:
@@ -100,69 +99,76 @@ class Doctor:
         batches: Iterable[Any],
         **options: Any,  # noqa: ANN401
     ) -> None:
-        self.watch = Watch(model, loss_of, optimizer, batches=batches, **options)
-        self.watch.could_not.append("anything: doctor.loss_of was never called in training")
-        self.batches = Batches(batches, self.watch)
-        self.validations = list[tuple[int, float]]()
-        optimizer.register_step_post_hook(self._after_step)
+        self.loop = Loop(model, loss_of, optimizer, batches=batches, **options)
+        self.loop.could_not.append("anything: doctor.loss_of was never called in training")
+        self.batches = Batches(batches, self.loop)
+        self.validations, self.logged = list[tuple[int, float]](), list[tuple[int, float]]()
+        """Steps and losses: of validation, and of a run that was not watched from its start."""
+        self.peak = 1.0
+        """Times its highest rate of the watched updates that such a run had."""
+        self.loop.hooks.callback(optimizer.register_step_post_hook(self._after_step).remove)
         atexit.register(self.report)
 
     def loss_of(self, model: Any, batch: Any) -> Tensor:  # noqa: ANN401
         """Return the loss of the program; before the first, examine the model."""
-        s = self.watch
+        s = self.loop
         if s.batch is None and torch.is_grad_enabled() and not s.is_off:
-            s.batch, s.start = batch, [tensor.detach().clone() for tensor in weights_of(s.bare)]
-            s.could_not.clear()
-            with s.off():
-                examine(s)
+            self.begin(batch)
         return s.watched_loss(model, batch)
 
-    def evaluate(self, s: Watch) -> Findings:
+    def begin(self, batch: Any) -> None:  # noqa: ANN401
+        """Examine the model as it is, with this batch."""
+        s = self.loop
+        s.batch, s.start = batch, [tensor.detach().clone() for tensor in weights_of(s.bare)]
+        s.could_not.clear()
+        with s.off():
+            examine(s)
+
+    def evaluate(self, s: Loop) -> Findings:
         """Keep the validation loss of now; find nothing yet."""
         with undisturbed(s.bare):
-            self.validations.append((len(s.updates), float(s.evaluate())))
+            self.validations.append((s.step, float(s.evaluate())))
         yield from ()
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
-        s, step = self.watch, len(self.watch.updates)
+        s, step = self.loop, self.loop.step
         is_due = step >= 8 and 4 * (step & -step) > step  # 8, 12, 16, 24, 32, 48, ...
         if s.is_off:
             return
         ranks.note(s)
         if is_due and s.evaluate:
             with s.off():
-                run_check(self.evaluate, s)
+                s.run(self.evaluate)
 
     def report(self) -> list[Finding]:
         """Print and return what was found, the most probable cause first."""
         atexit.unregister(self.report)
-        s = self.watch
+        s = self.loop
+        s.hooks.close()
         if s.is_replaced:
             s.could_not.append("the end: the loop trains another model, which needs a new Doctor")
         elif s.vocab:
             with s.off():
-                for check in AFTER:
-                    run_check(check, s)
-                if all(f.rank() > CAUSES.index("rate-too-low") for f in s.findings):
-                    run_check(trial.rates, s)
-                losses = [(i + 1, u.loss) for i, u in enumerate(s.updates)]
-                s.findings += curve.overfitting(losses, self.validations)
-                s.findings += curve.too_good(self.validations, text.pair_entropy(s))
-                s.findings += () if s.findings else curve.divergence(losses)
-        kinds = {finding.cause: finding for finding in reversed(s.findings)}
-        found = sorted(kinds.values(), key=Finding.rank)
+                self._conclude(s)
+        found = ranked(s.findings)
         if path := os.environ.get("DOCTOR_JSON"):
-            Path(path).write_text(json.dumps([asdict(finding) for finding in found], indent=1))
+            Path(path).write_text(json.dumps([one.to_json() for one in found], indent=1))
         whose = f"rank {s.rank}: " if s.world_size > 1 else ""
         print(whose + as_text(found, s.could_not))  # noqa: T201
         return found
 
-
-def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:
-    """Return the report: a line if all is well, else the first cause in full, and the others."""
-    could_not = list(could_not)
-    well = "no fault found in what could be checked" if could_not else "healthy (no fault found)"
-    lines = [f"1. {finding}" for finding in found[:1]] or [f"doctor: {well}"]
-    lines += ["Fix this first; it may explain what else was seen:"][: len(found) - 1]
-    lines += [f"- {f.cause}: {f.seen}" + f" ({f.place})" * bool(f.place) for f in found[1:]]
-    return "\n".join([*lines, *(f"(could not check {reason})" for reason in could_not)])
+    def _conclude(self, s: Loop) -> None:
+        """Make the checks of AFTER, and look at the losses."""
+        for check in AFTER:
+            s.run(check)
+        losses = self.logged or [(u.number, u.loss) for u in s.updates]
+        single, after_one = text.counted(s)
+        if all(ORDER.index(f.key) > ORDER.index("rate-too-low") for f in s.findings):
+            highest = [self.peak * max(r) for r in zip(*(u.rates for u in s.updates), strict=True)]
+            known = {"losses": [loss for _, loss in losses], "highest": highest}
+            s.run(partial(trial.rates, **known, entropy=single))
+        s.findings += curve.overfitting(losses, self.validations)
+        s.findings += curve.too_good(self.validations, after_one)
+        s.findings += curve.plateau(losses, single, after_one)
+        s.findings += () if s.findings else curve.divergence(losses)
+        s.could_not += () if s.findings else curve.unlearnt(losses, single)

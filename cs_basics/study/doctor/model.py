@@ -1,4 +1,4 @@
-"""Checks of the model: what a position sees, in which order, and how the first loss stands."""
+"""Checks of the model: what a position sees, what bounds its logits, how the first loss stands."""
 
 import itertools
 import math
@@ -14,12 +14,22 @@ NOISE = 0.02
 ROUNDING = 2e-6
 """Change of a logit, as a share of the largest, that is rounding: positions that do not see a token
 compute exactly the same."""
+MOST_MIXED = 1e-3
+"""The same for another row of the batch; experts that share out its tokens reach 1e-5."""
 LEAST_REACH = 8
 """Positions that even a narrow window lets a token reach in a few layers."""
 MOST_EXCESS = 1.5
 """Nats by which the first loss may exceed ln(vocab): logits of standard deviation s cost s^2/2."""
 LEAST_IDENTITY = 0.2
 """Mean diagonal of a block's derivative; 1 with a residual connection, 0 without."""
+ENLARGED = 1000.0
+MOST_FLOOR = 0.05
+"""Nats that bounded logits may leave; a soft cap at 15 leaves 1e-8."""
+MOST_CONSTANT = 0.5
+"""Share of the matrices that start constant; zero heads and ends of branches are 5 of 10."""
+CUT = (0.2, 0.9)
+"""Shares of a position's logits at its lowest, beyond which they are cut off: one of them is usual,
+and all are where the head starts at 0."""
 
 
 def sees(s: Subject) -> Findings:
@@ -28,44 +38,40 @@ def sees(s: Subject) -> Findings:
         probe = Probe(s)
         time = probe.ids.shape[1]
         for at in sorted({1, time // 2, time - 1} - {0, time}):
-            early = probe.moved(probe.other_at(at))[:at]
+            early = probe.moved(probe.other_at(at))[0, :at]
             if early.max() > probe.tolerance:
-                seen = int(early.argmax())
                 yield Finding(
                     "future-leak",
-                    f"changing the token at position {at} changes the logits of position {seen} "
-                    f"by {early.max():.2g}",
-                    "no change at earlier positions: one that sees the token it has to predict "
-                    "learns to copy it. Is the causal mask right?",
-                    f"model.eval(); y = model(ids)[:, {seen}]; ids[:, {at}:] = 0; "
-                    f"print((model(ids)[:, {seen}] - y).abs().max())  # ids of a batch; 0 if right",
+                    f"changing the token at position {at} changes the logits of position "
+                    f"{int(early.argmax())} by {early.max():.2g}",
                     probe.first_to_see(at),
                 )
                 return
-        moved = probe.moved(probe.other_at(1 % time))[1:] > probe.tolerance
+        other = probe.ids.clone()
+        other[1:] = (other[1:] + 1) % s.vocab
+        if len(other) > 1 and (mixed := probe.moved(other)[0].max()) > MOST_MIXED * probe.largest:
+            seen = f"changing the ids of one row moves the logits of another by {mixed:.2g}"
+            yield Finding("rows-mixed", seen)
+            return
+        moved = probe.moved(probe.other_at(1 % time)).amax(0)[1:] > probe.tolerance
         reach = int(moved.nonzero().max()) if moved.any() else 0
         expected = min(time - 2, LEAST_REACH)
         exchanged = torch.cat([probe.ids[:, :2].flip(1), probe.ids[:, 2:]], 1)
         if reach < expected:
-            yield Finding(
-                "context-unused",
-                f"a changed token reaches the logits of {reach} later positions",
-                f"at least {expected}: a position can only use what it sees",
-                "print a head's attention weights: is the past masked? is axis 0 the batch?",
-            )
-        elif expected > 0 and probe.moved(exchanged)[2:].max() <= probe.tolerance:
-            yield Finding(
-                "no-positions",
-                "swapping two earlier tokens leaves all later logits as they were",
-                "a change: 'dog bites man' is not 'man bites dog'",
-                "print the position indices in forward: are they 0, 1, 2, ..., and used?",
-            )
+            seen = f"a changed token reaches the logits of {reach} later positions, not {expected}"
+            yield Finding("context-unused", seen)
+        elif expected > 0 and probe.moved(exchanged)[:, 2:].max() <= probe.tolerance:
+            seen = "swapping two earlier tokens leaves all later logits as they were"
+            yield Finding("no-positions", seen)
 
 
 class Probe:
     """Logits of some rows that begin with different tokens, and how far they move with the ids.
 
     It adds a little noise to every weight.
+
+    Raises:
+        ValueError: The model keeps something from one call to the next.
     """
 
     def __init__(self, s: Subject) -> None:
@@ -76,8 +82,15 @@ class Probe:
             if p.is_floating_point():
                 p += NOISE * torch.randn(p.shape, generator=generator).to(p)
         self.base = self._logits(self.ids)
-        noise, largest = self.moved(self.ids).max().item(), self.base.abs().max().item()
-        self.tolerance = max(ROUNDING * largest, 10 * noise)
+        self.largest = self.base.abs().max().item()
+        noise = self.moved(self.ids).max().item()
+        if noise > MOST_MIXED * self.largest:
+            s.bare.eval()
+            self.base = self._logits(self.ids)
+            noise = self.moved(self.ids).max().item()
+        if noise > MOST_MIXED * self.largest:
+            raise ValueError("the model keeps a state: the same ids, again, give other logits")
+        self.tolerance = max(ROUNDING * self.largest, 10 * noise)
 
     def _logits(self, ids: Tensor) -> Tensor:
         torch.manual_seed(0)  # The same dropout each time.
@@ -90,8 +103,8 @@ class Probe:
         return ids
 
     def moved(self, ids: Tensor) -> Tensor:
-        """Return the largest change of a logit by position."""
-        return (self._logits(ids) - self.base).abs().amax((0, 2))
+        """Return the largest change of a logit, (row, position)."""
+        return (self._logits(ids) - self.base).abs().amax(2)
 
     def first_to_see(self, at: int) -> nn.Module:
         """Return the first module whose output moves before a place where its input does not."""
@@ -109,42 +122,58 @@ class Probe:
 
 def position_table(s: Subject) -> Findings:
     """See whether the last row of each table of positions makes a difference."""
-    time = s.time
-    rows_of = {
-        name: p
-        for name, p in s.bare.named_parameters()
-        if "pos" in name
-        or "Embedding" in type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
-    }
-    rows_of |= {name: b for name, b in s.bare.named_buffers() if _is_waves(b)}
+    time, tables = s.time, dict[str, Tensor]()
+    for name, p in s.bare.named_parameters():
+        kind = type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
+        if "pos" in name or "Embedding" in kind:
+            tables[name] = p
     with s.quiet():
         probe = Probe(s)
-        for name, table in rows_of.items():
+        for name, table in tables.items():
             axis = next((i for i, n in enumerate(table.shape) if n >= time), None)
             if axis is None or time < 2 or s.vocab in table.shape:
                 continue
             row = table.select(axis, time - 1)
             kept = row.clone()
             row += torch.linspace(0.3, 1, kept.numel()).to(row).view_as(row)
-            moved = probe.moved(probe.ids)
+            moved = probe.moved(probe.ids)[:, -1].max()
             row.copy_(kept)
-            if moved[-1] <= probe.tolerance:
-                yield Finding(
-                    "no-positions",
-                    f"row {time - 1} of {name} {tuple(table.shape)} is not used: no logit "
-                    "depends on it",
-                    f"each of the {time} positions of a batch uses a row of its own",
-                    f"print the indices into {name} in forward: are they 0, 1, ..., {time - 1}?",
-                )
+            if moved <= probe.tolerance:
+                seen = f"row {time - 1} of {name} {tuple(table.shape)} moves no logit"
+                yield Finding("no-positions", seen)
                 return
 
 
-def _is_waves(buffer: Tensor) -> bool:
-    """Tell whether a buffer holds sines and cosines."""
-    sizes = torch.view_as_real(buffer) if buffer.is_complex() else buffer.float()
-    is_mask = ((sizes == 0) | (sizes == 1)).all()
-    is_bounded = buffer.dim() > 1 and sizes.abs().max() <= 1.001
-    return bool(is_bounded and sizes.std() > 0.1 and not is_mask)
+def bounded(s: Subject) -> Findings:
+    """Enlarge the weights that give the logits, and see whether the logits' range B grows.
+
+    The loss is at least log(1 + (vocab - 1) exp(-B)).
+    """
+    owners, heads = list[nn.Module](), list[nn.Module]()
+    for call in s.calls(s.inputs[:2]):
+        own = [*call.module.parameters(recurse=False)]
+        is_head = any(p.dim() > 1 and s.vocab in p.shape for p in own)
+        owners += [call.module] if own else []
+        heads += [call.module] if is_head and call.output.shape[-1] == s.vocab else []
+    with s.quiet():
+        probe = Probe(s)
+        for p in [*owners, *heads][-1].parameters(recurse=False):
+            p *= ENLARGED
+        logits = s.logits(probe.ids).double()
+    bound = (logits.amax(-1) - logits.amin(-1)).max().item()
+    floor = math.log1p((s.vocab - 1) * math.exp(-bound))
+    if floor > MOST_FLOOR:
+        seen = f"with a head {ENLARGED:.0f} times as large the logits span no more than {bound:.3g}"
+        yield Finding("logits-bounded", f"{seen}: the loss cannot fall below {floor:.2f}")
+
+
+def start_weights(s: Subject) -> Findings:
+    """Count the trained matrices that start with all entries equal."""
+    matrices = [p for p in s.trained() if p.dim() > 1 and p.numel() > 1]
+    constant = sum(bool((p == p.flatten()[0]).all()) for p in matrices)
+    if constant > MOST_CONSTANT * len(matrices):
+        seen = f"{constant} of {len(matrices)} matrices start with all their entries equal"
+        yield Finding("start-weights", seen)
 
 
 def residual(s: Subject) -> Findings:
@@ -164,15 +193,9 @@ def residual(s: Subject) -> Findings:
             moved = first_of(block.module(x + step * v, *block.args[1:], **block.kwargs))
             identity = (v * (moved - block.output)).float().mean().item() / step.item()
             if abs(identity) < LEAST_IDENTITY:
-                yield Finding(
-                    "architecture",
-                    f"a {type(block.module).__name__} does not pass its input on: the mean "
-                    f"diagonal of its derivative is {identity:.2f}",
-                    "about 1: a residual connection x + f(x) keeps its input, so that gradients "
-                    "reach the first block",
-                    "x = x + attention(norm(x)), then x = x + feed_forward(norm(x))",
-                    block.module,
-                )
+                seen = f"a {type(block.module).__name__} does not pass its input on: the mean "
+                seen += f"diagonal of its derivative is {identity:.2f}"
+                yield Finding("architecture/residual", seen, block.module)
                 return
 
 
@@ -194,30 +217,19 @@ def start_loss(s: Subject) -> Findings:
     with s.quiet():
         ids = s.inputs[:8]
         logits = s.logits(ids).cpu().double()
-        if not logits.isfinite().all():
-            yield not_finite(s, "the logits before the first update")
-            return
-        if s.time < 2:
-            return
-        equal = (logits == logits.amin(-1, keepdim=True)).double().mean().item()
-        if 0.2 < equal - 1 / s.vocab < 0.9:
-            yield Finding(
-                "architecture",
-                f"{equal:.0%} of the logits equal the lowest at their position, {logits.min():.3g}",
-                "one logit at each position: what a ReLU or a clamp cuts off gets no gradient",
-                "logits = head(norm(x))  # with no activation after it",
-            )
-        loss = nats_of(logits[:, :-1], ids[:, 1:]).mean().item()
-        size = math.log(s.vocab)
-        if loss > size + MOST_EXCESS:
-            yield Finding(
-                "start-loss",
-                f"the first loss is {loss:.2f}; logits have the standard deviation "
-                f"{logits.std():.2f}",
-                f"near ln({s.vocab}) = {size:.2f}: a model that knows nothing gives all "
-                "tokens the same probability",
-                "print({n: p.std().item() for n, p in model.named_parameters()})  # usual: 0.02",
-            )
+    if not logits.isfinite().all():
+        yield not_finite(s, "the logits before the first update")
+        return
+    if s.time < 2:
+        return
+    equal = (logits == logits.amin(-1, keepdim=True)).double().mean().item()
+    if CUT[0] < equal - 1 / s.vocab < CUT[1]:
+        seen = f"{equal:.0%} of the logits are the lowest at their position, {logits.min():.3g}"
+        yield Finding("architecture/cut", seen)
+    loss, size = nats_of(logits[:, :-1], ids[:, 1:]).mean().item(), math.log(s.vocab)
+    if loss > size + MOST_EXCESS:
+        seen = f"the first loss is {loss:.2f}, not near ln({s.vocab}) = {size:.2f}; logits have "
+        yield Finding("start-loss", f"{seen}the standard deviation {logits.std():.2f}")
 
 
 def not_finite(s: Subject, what: str) -> Finding:
@@ -226,10 +238,5 @@ def not_finite(s: Subject, what: str) -> Finding:
     for call in reversed(s.calls(s.inputs)):
         if not call.output.isfinite().all():
             name, module = call.name or type(s.bare).__name__, call.module
-    return Finding(
-        "not-finite",
-        f"NaN or infinity in {what}, first in the output of {name}",
-        "finite numbers: no division by 0, log(0), or row that is masked entirely",
-        "torch.autograd.set_detect_anomaly(True) before the loop names what makes the first NaN",
-        module,
-    )
+    seen = f"NaN or infinity in {what}, first in the output of {name}"
+    return Finding("not-finite", seen, module)

@@ -1,27 +1,33 @@
-"""The doctor on the runs of this project: before the first update, on a preset, on metrics."""
+"""The doctor on runs of this project, before and after, on presets, and on logs of others."""
 
+import csv
+import json
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from cs_basics.checkpoint import load_checkpoint
+from cs_basics.functional import cross_entropy
 from cs_basics.generate import Sampling, generate
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.metrics import Row, Sample
+from cs_basics.run.metrics import Row, read_metrics
 from cs_basics.run.model import build_model
 from cs_basics.run.optimizer import make_optimizer
-from cs_basics.run.report import Find
+from cs_basics.run.report import counted
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
 from cs_basics.settings.run import TrainConfig
-from cs_basics.study.doctor import curve
+from cs_basics.study.doctor import curve, weights
 from cs_basics.study.doctor.doctor import Doctor, examine
-from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.finding import Finding, as_text, ranked
 from cs_basics.study.doctor.subject import Subject
 
 logger = logging.getLogger(__name__)
@@ -29,46 +35,126 @@ logger = logging.getLogger(__name__)
 ROWS = slice(2)
 """Rows of the batch that is looked at before a run."""
 UPDATES = 6
+ALONE = {"fast": "off", "num_samples": 0, "device": "auto", "wandb": "disabled"}
+"""Settings of a run that is looked at."""
 
 
-def before_run(trainer: Trainer) -> Find:
-    """Examine model, loss and optimizer of a run before its first update, and log what is found.
+class Examination:
+    """What the doctor says of a run: before its first update, and of its losses.
 
-    Returns:
-        What adds to that the findings of metrics and samples.
+    Attributes:
+        verdict: What it said last, in a line.
     """
-    found = list[Finding]()
-    if trainer.world.size == 1 and trainer.step == 0:
-        s = Subject(trainer.model, lambda _, b: trainer.plain_loss_of(*b), trainer.optimizer)
-        with s.quiet():  # The generators, too.
-            tokens = trainer.corpus.train.tokens
-            s.batch = draw_batch(tokens, trainer.config, 0, ROWS, trainer.device)
-        examine(s)
-        found = sorted(s.findings, key=Finding.rank)
-        for line in (*found, *s.could_not):
-            logger.warning("doctor: %s", line)
 
-    def find(rows: list[Row], samples: list[Sample], counted: tuple[float, float]) -> list[Finding]:
-        return sorted([*found, *of_metrics(rows, samples, counted)], key=Finding.rank)
+    verdict = ""
 
-    return find
+    def __call__(self, trainer: Trainer) -> Callable[..., Sequence[object]]:
+        """Examine a run before its first update, and log what is found.
+
+        Returns:
+            What adds to that the findings of metrics.
+        """
+        found = list[Finding]()
+        if trainer.world.size == 1 and trainer.step == 0:
+            s = subject_of(trainer)
+            examine(s)
+            found = ranked(s.findings)
+            for line in (*found, *s.could_not):
+                logger.warning("doctor: %s", line)
+
+        def find(rows: list[Row], counts: tuple[float, float]) -> Sequence[object]:
+            both, could_not = of_metrics(rows, counts)
+            both = ranked([*found, *both])
+            more = f"python scripts/doctor.py --run-dir {trainer.folder.path} looks further"
+            text = as_text(both, could_not) + f"\n({more})" * bool(could_not and not both)
+            self.verdict = text.removeprefix("doctor: ").removeprefix("1. ").replace("\n", " ")
+            return [*both] or ([text] if could_not else [])
+
+        return find
 
 
-def of_metrics(
-    rows: Sequence[Row], samples: Sequence[Sample], counted: tuple[float, float]
-) -> list[Finding]:
-    """Return what a run's losses and samples tell, beside the entropies of its text."""
-    train, valid = (
-        [(int(row["step"]), row[name]) for row in rows if name in row]
-        for name in ("train/loss", "val/loss")
-    )
-    return [
-        *curve.divergence(train),
-        *curve.overfitting(train, valid),
-        *curve.plateau(train, *counted),
-        *curve.too_good(valid, counted[1]),
-        *curve.looped(samples),
-    ]
+def subject_of(trainer: Trainer) -> Subject:
+    """Return the model, loss and optimizer of a run with some rows of its first batch."""
+    s = Subject(trainer.model, loss_of_run(trainer), trainer.optimizer)
+    with s.quiet():  # The generators, too.
+        tokens = trainer.corpus.train.tokens
+        s.batch = draw_batch(tokens, trainer.config, 0, ROWS, trainer.device)
+    return s
+
+
+def check_graph(trainer: Trainer) -> Callable[..., Sequence[object]]:
+    """Refuse a model of which the optimizer does not hold what the loss depends on.
+
+    Raises:
+        ValueError: It holds none, or not all.
+    """
+    for finding in weights.graph(subject_of(trainer)):
+        raise ValueError(str(finding))
+    return lambda *_: ()
+
+
+def loss_of_run(trainer: Trainer) -> Callable[[Any, Any], Any]:
+    """Return the loss of a run; its place is that of the book's cross_entropy."""
+
+    @wraps(cross_entropy)
+    def loss_of(_: Any, batch: Any) -> Any:  # noqa: ANN401
+        return trainer.plain_loss_of(*batch)
+
+    return loss_of
+
+
+def points(rows: Sequence[Row]) -> list[list[tuple[int, float]]]:
+    """Return steps and losses, of training and of validation."""
+    names = "train/loss", "val/loss"
+    return [[(int(row["step"]), row[name]) for row in rows if name in row] for name in names]
+
+
+def of_metrics(rows: Sequence[Row], counts: tuple[float, float]) -> tuple[list[Finding], list[str]]:
+    """Return what a run's losses tell, and why they cannot be called healthy.
+
+    Args:
+        rows: Rows of metrics.jsonl.
+        counts: Entropies of the run's text: of single tokens, and of one after the one before.
+    """
+    train, valid = points(rows)
+    return ranked(curve.of_curve(train, valid, *counts)), [*curve.unlearnt(train, counts[0])]
+
+
+NAMES = {
+    "step": ("step", "_step", "global_step", "iter"),
+    "train/loss": ("loss", "train_loss", "value"),
+    "val/loss": ("val_loss", "eval_loss", "valid_loss"),
+}
+"""What logs of other programs call a step and the losses, in small letters without a slash."""
+
+
+def read_log(path: Path) -> list[Row]:
+    """Read the losses of a CSV or JSON Lines file.
+
+    Raises:
+        ValueError: It holds no step and loss under a name of NAMES.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = text.splitlines()
+    if text.lstrip().startswith("{"):
+        raw = [json.loads(line) for line in lines if line.strip()]
+    else:
+        raw = list(csv.DictReader(lines))
+    rows = list[Row]()
+    for values in raw:
+        own = {str(key).lower().replace("/", "_").strip(): value for key, value in values.items()}
+        found = {
+            name: own[other]
+            for name, others in NAMES.items()
+            for other in (name.replace("/", "_"), *others)
+            if own.get(other) not in (None, "")
+        }
+        if "step" in found and len(found) > 1:
+            rows.append({name: float(value) for name, value in found.items()})
+    if not rows:
+        names = ", ".join(map(str, raw[0])) if raw else "no row"
+        raise ValueError(f"{path} has {names}; name a step and a loss, as in {NAMES}")
+    return rows
 
 
 def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
@@ -80,55 +166,85 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(Path(scratch))
-        config = config.replace(
-            train_text=None,
-            valid_text=None,
-            max_minutes=None,
-            dtype="float32",
-            max_steps=UPDATES,
-            corpus_megabytes=0.5,
-            fast="off",
-            num_samples=0,
-            run_dir=folder.path,
-        )
+        config = config.replace(train_text=None, valid_text=None, corpus_megabytes=0.5, **ALONE)
         corpus = prepare_corpus(config, folder, is_fast=is_fast)
         config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
         trainer = Trainer(config, folder, corpus, Clock(UPDATES, None))
-
-        def save_and_load() -> tuple[Any, Any]:
-            path = folder.checkpoint_of(trainer.step)
-            write_checkpoint(path, trainer.model, trainer.optimizer, trainer.step, {})
-            model = build_model(config.model, trainer.device)
-            optimizer = make_optimizer(model, config)
-            read_checkpoint(path).load_into(model, optimizer)
-            return model, optimizer
-
-        def write(ids: list[int]) -> list[int]:
-            model: Any = trainer.model
-            return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
-
-        doctor = Doctor(
-            trainer.model,
-            lambda _, batch: trainer.plain_loss_of(*batch),
-            trainer.optimizer,
-            (trainer.next_batch() for _ in range(UPDATES)),
-            tokens=corpus.train.tokens,
-            decode=corpus.tokenizer.decode,
-            text=(folder.corpus / "train.txt").read_text(encoding="utf-8")[:2000],
-            evaluate=lambda: trainer.validate(None, 2_048).loss,
-            generate=write,
-            save_and_load=save_and_load,
-            schedule=trainer.lr_at,
-            clip=config.optim.max_grad_norm,
-            accumulate=config.run.grad_accum_steps,
-        )
-        make_updates(
-            trainer.optimizer,
-            doctor.batches,
-            trainer.lr_at,
-            lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
-            trainer.clip,
-            num_parts=config.run.grad_accum_steps,
-            on_update=lambda update: setattr(trainer, "step", update.step),
-        )
+        doctor = make_doctor(trainer, folder)
+        make_updates_of(trainer, doctor, trainer.lr_at)
         return doctor.report()
+
+
+def of_run(path: Path) -> list[Finding]:
+    """Look at the losses of a run, and make a few watched updates from its last weights.
+
+    Nothing in its folder is changed.
+    """
+    folder = RunFolder(path)
+    config, rows = folder.read_config().replace(**ALONE), read_metrics(folder.metrics)
+    try:
+        if not (folder.tokens / "train.bin").exists() or not folder.all_checkpoints():
+            raise FileNotFoundError(f"{path} holds no checkpoint, or no tokens")
+        corpus = prepare_corpus(config, folder)
+        trainer = Trainer(config, folder, corpus, Clock(config.run.max_steps, None))
+    except (OSError, ValueError) as error:
+        found, could_not = of_metrics(rows, counted(folder))
+        print(as_text(found, [*could_not, f"the weights: {error}"]))  # noqa: T201
+        return found
+    with tempfile.TemporaryDirectory() as scratch:
+        doctor = make_doctor(trainer, RunFolder(Path(scratch)))
+        doctor.begin(trainer.next_batch())  # With the first weights, which the seed has made again.
+        trainer.restore()
+        doctor.logged, doctor.validations = points(rows)
+        rates = [row["optim/lr"] for row in rows if "optim/lr" in row]
+        usual = median(rates or [config.optim.lr])
+        doctor.peak = max(rates, default=usual) / (usual or 1.0)
+        make_updates_of(trainer, doctor, lambda _: usual)
+        return doctor.report()
+
+
+def make_doctor(trainer: Trainer, scratch: RunFolder) -> Doctor:
+    """Return a Doctor that knows all of a run; it writes into another folder."""
+    config, corpus = trainer.config, trainer.corpus
+
+    @wraps(load_checkpoint)
+    def save_and_load() -> tuple[Any, Any]:
+        path = scratch.checkpoint_of(trainer.step)
+        write_checkpoint(path, trainer.model, trainer.optimizer, trainer.step, {})
+        model = build_model(config.model, trainer.device)
+        optimizer = make_optimizer(model, config)
+        read_checkpoint(path).load_into(model, optimizer)
+        return model, optimizer
+
+    @wraps(generate)
+    def write(ids: list[int]) -> list[int]:
+        model: Any = trainer.model
+        return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
+
+    return Doctor(
+        trainer.model,
+        loss_of_run(trainer),
+        trainer.optimizer,
+        (trainer.next_batch() for _ in range(UPDATES)),
+        tokens=corpus.train.tokens,
+        decode=corpus.tokenizer.decode,
+        evaluate=lambda: trainer.validate(None, 2_048).loss,
+        generate=write,
+        save_and_load=save_and_load,
+        clip=config.optim.max_grad_norm,
+        accumulate=config.run.grad_accum_steps,
+    )
+
+
+def make_updates_of(trainer: Trainer, doctor: Doctor, lr_at: Callable[[int], float]) -> None:
+    """Make UPDATES updates of a run, watched."""
+    doctor.loop.schedule = lr_at
+    make_updates(
+        trainer.optimizer,
+        doctor.batches,
+        lr_at,
+        lambda inputs, targets: doctor.loss_of(trainer.model, (inputs, targets)),
+        trainer.clip,
+        num_parts=trainer.config.run.grad_accum_steps,
+        on_update=lambda update: setattr(trainer, "step", trainer.step + 1),  # noqa: ARG005
+    )

@@ -1,11 +1,11 @@
 """What is examined, called without a trace: weights, gradients, generators and modes stay."""
 
 import inspect
+import os
 import sys
-import traceback
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +16,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.run.random_state import random_states, restore_random_states
-from cs_basics.study.doctor.finding import Finding
+from cs_basics.study.doctor.finding import Finding, Findings
 
-PACKAGE = str(Path(__file__).parent)
+HOUSE = Path(__file__).parents[2]
+FOREIGN = (
+    *(path for path in (*HOUSE.glob("*/"), HOUSE.parent / "scripts")),
+    *(Path(module.__file__ or "/").parents[level] for module, level in ((torch, 1), (os, 0))),
+)
+"""Folders whose files are nobody's to mend: of this project around the book, and of libraries."""
 
 
 @dataclass
@@ -92,17 +97,28 @@ class Subject:
 
     def trained(self) -> list[Tensor]:
         """Return the parameters of the optimizer that are trained, each once."""
-        held = held_by(self.optimizer)
-        return list({id(p): p for p in held if p.requires_grad}.values())
+        return list({id(p): p for p in held_by(self.optimizer) if p.requires_grad}.values())
 
-    def own(self, place: Any) -> Any:  # noqa: ANN401
-        """Return the innermost module around one of PyTorch's that is the user's."""
+    def run(self, check: Callable[..., Findings]) -> None:
+        """Make a check, and place what it finds; what it cannot do with this program is kept, too.
+
+        A finding without a place is one of the model.
+        """
+        try:
+            for found in check(self):
+                place = self._place_of(self.bare if found.place is None else found.place)
+                self.findings.append(replace(found, place=place))
+        except Exception as error:
+            self.could_not.append(
+                f"{getattr(check, '__name__', 'rates')}: {type(error).__name__}: {error}"
+            )
+
+    def _place_of(self, place: Any) -> str:  # noqa: ANN401
+        """Return the reader's line: of a library's module, that of the module around it."""
         names = {module: name for name, module in self.bare.named_modules()}
-        while isinstance(place, nn.Module) and type(place).__module__.startswith("torch."):
-            if not (name := names.get(place)):
-                break
-            place = self.bare.get_submodule(name.rpartition(".")[0])
-        return place
+        while not line_of(place) and names.get(place):
+            place = self.bare.get_submodule(names[place].rpartition(".")[0])
+        return line_of(place)
 
     @contextmanager
     def quiet(self) -> Generator[None]:
@@ -119,12 +135,11 @@ class Subject:
             if isinstance(output := first_of(output), Tensor):
                 found.append(Call(names[module], module, args, kwargs, output))
 
-        with self.quiet():
+        with self.quiet(), ExitStack() as hooks:
             self.bare.eval()
-            hooks = [m.register_forward_hook(note, with_kwargs=True) for m in names]
+            for module in names:
+                hooks.enter_context(module.register_forward_hook(note, with_kwargs=True))
             self.logits(ids)
-        for hook in hooks:
-            hook.remove()
         return found
 
     def cut(self, rows: int) -> Any:  # noqa: ANN401
@@ -159,6 +174,16 @@ def first_of(output: Any) -> Any:  # noqa: ANN401
     return getattr(output, "logits", output)
 
 
+def with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401
+    """Return what a model returned with other logits in it."""
+    if isinstance(output, Tensor):
+        return logits
+    if isinstance(output, (tuple, list)):
+        return type(output)([with_logits(output[0], logits), *output[1:]])
+    output.logits = logits
+    return output
+
+
 @contextmanager
 def undisturbed(
     model: nn.Module, optimizer: Optimizer | None = None, start: list[Tensor] | None = None
@@ -168,21 +193,24 @@ def undisturbed(
     Meanwhile gradients are computed.
 
     Args:
-        model: The model that will be called.
-        optimizer: If it will make steps: it begins without state.
-        start: Weights and buffers to begin with, as `weights_of` returns them.
+        model: The model that will be called. What its modules keep as attributes is put back, too.
+        optimizer: If it will make steps: it begins with a copy of its state.
+        start: Weights and buffers to begin with, as `weights_of` returns them; then the optimizer
+            begins without state.
     """
     stepper: Any = optimizer or SimpleNamespace(state={}, param_groups=[])
     tensors = list({id(t): t for t in weights_of(model) + held_by(stepper)}.values())
     random, kept = random_states(), [tensor.detach().clone() for tensor in tensors]
     grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
-    modes = [(module, module.training) for module in model.modules()]
+    attributes = [(vars(module), dict(vars(module))) for module in model.modules()]
     state, settings = dict(stepper.state), dict(vars(stepper))
     groups = [dict(group) for group in stepper.param_groups]
     stepper.state.clear()
     try:
         for tensor, _ in grads:
             tensor.grad = None
+        if start is None:
+            stepper.state.update({key: _copied(value) for key, value in state.items()})
         with torch.no_grad():
             for tensor, value in zip(tensors, start or (), strict=False):
                 tensor.copy_(value)
@@ -198,14 +226,22 @@ def undisturbed(
                     tensor.copy_(value)
         for tensor, grad in grads:
             tensor.grad = grad
-        for module, mode in modes:
-            module.training = mode
+        for now, before in attributes:
+            now.clear()
+            now.update(before)
         vars(stepper).update(settings)
         stepper.state.clear()
         stepper.state.update(state)
         for group, old in zip(stepper.param_groups, groups, strict=True):
             group.update(old)
         restore_random_states(random)
+
+
+def _copied(state: Any) -> Any:  # noqa: ANN401
+    """Return a copy of an optimizer's state of one parameter."""
+    if isinstance(state, dict):
+        return {name: _copied(value) for name, value in state.items()}
+    return state.clone() if isinstance(state, Tensor) else state
 
 
 def weights_of(model: nn.Module) -> list[Tensor]:
@@ -218,38 +254,33 @@ def held_by(optimizer: Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def leaves_of(loss: Tensor) -> dict[int, Tensor]:
-    """Return the tensors that a backward pass gives gradients to, registered or not, by id."""
-    found: dict[int, Tensor] = {}
-    seen, left = set[Any](), [loss.grad_fn]
-    for node in left:
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if (leaf := getattr(node, "variable", None)) is not None:
-            found[id(leaf)] = leaf
-        left += [before for before, _ in node.next_functions]
-    return found
+def line_of(thing: Any) -> str:  # noqa: ANN401
+    """Return the reader's file and line of a function, a generator or a module's forward.
 
-
-def line_of(thing: Any) -> str | None:  # noqa: ANN401
-    """Return file and line of a function, a generator or a module's forward; a line as it is."""
+    Returns:
+        "" for what stands in a file of ours or of a library; a text as it is.
+    """
     if isinstance(thing, str):
         return thing
     if isinstance(thing, nn.Module):
         thing = type(thing).forward
     thing = inspect.unwrap(thing)  # What a decorator such as torch.no_grad() has wrapped.
-    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
-    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+    code: Any = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
+    is_own = code and is_readers(code.co_filename)
+    return f"{code.co_filename}:{code.co_firstlineno}" if is_own else ""
 
 
-def caller() -> str | None:
-    """Return the line of the user's that has called the doctor."""
-    for frame in reversed(traceback.extract_stack()):
-        name = frame.filename
-        if not name.startswith(PACKAGE) and "/torch/" not in name and not name.startswith("<"):
-            return f"{name}:{frame.lineno}"
-    return None
+def is_readers(file: str) -> bool:
+    """Tell whether a file is the reader's own."""
+    return file[0] != "<" and not any(path in Path(file).parents for path in FOREIGN)
+
+
+def caller() -> str:
+    """Return the line of the reader's that has called the doctor."""
+    frame: Any = inspect.currentframe()
+    while frame and not is_readers(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
 
 def log_total(logits: Tensor) -> Tensor:

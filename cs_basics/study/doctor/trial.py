@@ -1,16 +1,16 @@
 """Checks by trying: one batch learnt at other rates, an evaluation, a checkpoint read back."""
 
 import math
-from collections.abc import Iterable, Iterator
-from statistics import fmean
+from collections.abc import Iterator, Sequence
+from statistics import fmean, median
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.study.doctor.curve import repetition
 from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.loop import Loop, flat
 from cs_basics.study.doctor.model import not_finite
 from cs_basics.study.doctor.subject import (
     first_of,
@@ -20,26 +20,51 @@ from cs_basics.study.doctor.subject import (
     padding,
     undisturbed,
 )
-from cs_basics.study.doctor.text import Places, unigram_entropy
-from cs_basics.study.doctor.watch import Watch, flat
+from cs_basics.study.doctor.text import Places
 
 STEPS = 16
 MOST_TOKENS = 2048
 """Of the batch that is learnt."""
+LEARNT = 0.7
+"""Of the entropy of single tokens: a healthy run gets below it in some fifty updates."""
+LEAST_LOSSES = 8
+STUCK, SLOW, HALF = 0.9, 0.6, 0.5
+"""Of a loss before STEPS updates on one batch: what a lost run leaves, a slow one, and what another
+rate must reach to be clearly better than a slow one. Healthy runs leave 0.3 to 0.6."""
+LEAST_FALL = 0.35
+"""Of the way to the entropy of single tokens; from there on a run learns, if slowly."""
 MOST_LOGIT = 100.0
 """Of a language model; what it needs to be sure of a token is 20 more than another's."""
+HIDDEN = 1e4
+"""A logit below minus this is one that a program rules out."""
+MOST_DEAD = 0.5
+"""Share of a module's outputs that are the same for every token; 0.2 behind a ReLU."""
+MOST_DROPPED = 0.5
+"""Nats that dropout may cost; 0.2 for a rate of 0.3."""
+MOST_OFF, MOST_APART = 0.25, 0.1
+"""Share, and nats, by which a validation loss may differ from that of the logits it is made of."""
+MOST_READ = 0.9
+"""Share of the windows of an evaluation that are training text; half, where both are measured."""
+MOST_EXCESS = 0.5
+"""Nats that generated tokens may cost more than the model's own; 0 on average."""
 
 
-def learn(s: Watch, rates: Iterable[float]) -> tuple[float, float]:
+def learn(
+    s: Loop, rates: Sequence[float], start: list[Tensor] | None, **settings: float
+) -> tuple[float, float]:
     """Make STEPS updates by one batch; return its first loss and its last, infinity for NaN.
 
     Args:
-        s: The subject, whose weights and optimizer begin as they did.
+        s: The subject.
         rates: Of each group of the optimizer.
+        start: Weights to begin with, without a state of the optimizer; None: both as they are.
+        settings: What else is set in each group; "clip": the norm to which gradients are scaled.
     """
     optimizer, found, held = s.optimizer, list[float](), s.trained()
-    batch = s.cut(max(1, MOST_TOKENS // s.time))
-    with undisturbed(s.bare, optimizer, s.start):
+    batch, clip = s.cut(max(1, MOST_TOKENS // s.time)), settings.pop("clip", s.clip or math.inf)
+    with undisturbed(s.bare, optimizer, start):
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group.update(settings, lr=rate)
         for _ in range(STEPS):
             loss = s.loss_of(s.bare, batch)
             found.append(loss.item())
@@ -47,62 +72,73 @@ def learn(s: Watch, rates: Iterable[float]) -> tuple[float, float]:
                 return found[0], math.inf
             # Not backward, by which gradients would be shared out over processes.
             grads = torch.autograd.grad(loss, held, materialize_grads=True)
-            share = min(1.0, (s.clip or math.inf) / (flat(grads).norm().item() + 1e-6))
+            share = min(1.0, clip / (flat(grads).norm().item() + 1e-6))
             for p, grad in zip(held, grads, strict=True):
                 p.grad = grad * share
-            for group, rate in zip(optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate
             optimizer.step()
     return found[0], found[-1]
 
 
-def rates(s: Watch) -> Findings:
-    """Where a run learns nothing, learn one batch: at its rate, and at others.
+def rates(  # noqa: C901
+    s: Loop, losses: Sequence[float], highest: Sequence[float], entropy: float
+) -> Findings:
+    """Where a run learns nothing, learn one batch at its rate and at others.
 
-    A run that gets below the entropy of single tokens learns, whatever its rate.
+    Too high a rate ruins the first weights; too short a step leaves the last ones where they are.
+
+    Args:
+        s: The loop.
+        losses: All losses of the run.
+        highest: Rates of each group, as high as they were.
+        entropy: Of single tokens. A run that gets well below it learns, whatever its rate.
     """
-    losses = [u.loss for u in s.updates]
-    if len(losses) < 8:
+    if len(losses) < LEAST_LOSSES or not s.updates or not any(highest):
         return
-    first, entropy = losses[0], unigram_entropy(s)
-    last = fmean(losses[-max(2, len(losses) // 8) :])
-    if last < 0.7 * entropy:
+    first, last = losses[0], fmean(losses[-max(2, len(losses) // 8) :])
+    if last < LEARNT * entropy:
         return
-    highest = [max(rates) for rates in zip(*(u.rates for u in s.updates), strict=True)]
-    begin, end = learn(s, highest)
-    is_stuck = end > 0.9 * begin or not last < first
-    if end < 0.6 * begin and not is_stuck:
-        return
-    # By how much the rate has to be changed before the batch is learnt.
-    for scale in (0.1, 0.01, 1e-3, 10.0, 100.0, 1e3, 1e4, 1e5) if is_stuck else (0.1,):
-        other = learn(s, [rate * scale for rate in highest])[1]
-        if other < (0.9 if is_stuck else 0.5) * min(begin, end):
+    begin, end = learn(s, highest, s.start)
+    is_stuck = end > STUCK * begin or not last < first
+    told = f"{STEPS} updates on one batch take its loss from {begin:.3g} to {end:.3g} at lr="
+    told += f"{max(highest):.2g}"
+    for scale in (0.1, 0.01, 0.001) if is_stuck or end > SLOW * begin else ():
+        other = learn(s, [scale * rate for rate in highest], s.start)[1]
+        if other < (STUCK if is_stuck else HALF) * min(begin, end):
+            told += f", and to {other:.3g} at {scale:g} times that"
+            seen = f"{told}; the run ends at {last:.3g}"
+            yield Finding("rate-too-high", seen, s.place, f"lr={max(highest) * scale:.2g}")
+            return
+    if first - last > LEAST_FALL * (first - min(last, entropy)):
+        return  # It learns, if slowly.
+    now = [median(rates) for rates in zip(*(u.rates for u in s.updates), strict=True)]
+    begin, end = learn(s, now, None)
+    told = f"from the last weights, {STEPS} updates on one batch take its loss from {begin:.3g} to "
+    told += f"{end:.3g} at lr={max(now):.2g}, and to "
+    for times in (3.0, *(10.0**power for power in range(1, 8))):
+        other = learn(s, [times * rate for rate in now], None)[1]
+        if other < STUCK * min(begin, end):
+            told += f"{other:.3g} at {times:g} times that"
             break
     else:
-        if math.isfinite(end) and is_stuck:
-            yield Finding(
-                "optimizer-setup",
-                f"the loss of one batch does not fall from {begin:.3g} at any learning rate",
-                "a fall, by any optimizer that steps against the gradient",
-                "torch.optim.AdamW instead: if that learns, check your optimizer's signs and rates",
-                s.place,
-            )
+        if is_stuck and end > STUCK * begin and math.isfinite(end):
+            seen = f"the loss of one batch does not fall from {begin:.3g} at any learning rate"
+            yield Finding("optimizer-setup", seen, s.place)
         return
-    is_high = scale < 1
-    if not is_high and first - last > 0.35 * (first - min(last, entropy)):
-        return  # It learns, if slowly.
-    yield Finding(
-        "rate-too-high" if is_high else "rate-too-low",
-        f"{STEPS} updates on one batch take its loss from {begin:.3g} to {end:.3g} at "
-        f"lr={max(highest):.2g}, and to {other:.3g} at {scale:g} times that; the run ends at "
-        f"{last:.3g}",
-        f"an end well below {entropy:.3g}, which the frequencies of tokens alone give",
-        f"lr={max(highest) * scale:.2g}",
-        s.place,
-    )
+    changed = {
+        f"without the clip, {s.clip:g}" if s.clip else "without a clip": (now, {"clip": math.inf}),
+        "with eps=1e-12": (now, {"eps": 1e-12}),
+        f"at lr={max(highest):.2g}, where the schedule was highest": (highest, {}),
+    }
+    for name, (own, settings) in changed.items():
+        same = learn(s, own, None, **settings)[1]
+        if same < STUCK * min(begin, end):
+            yield Finding("step-too-small", f"{told}; {name}, it falls to {same:.3g}", s.place)
+            return
+    seen = f"{told}; the run ends at {last:.3g}"
+    yield Finding("rate-too-low", seen, s.place, f"lr={times * max(now):.2g}")
 
 
-def evaluation(s: Watch) -> Findings:  # noqa: C901
+def evaluation(s: Loop) -> Findings:  # noqa: C901
     """Call the program's evaluation, and look at what it reads, changes and returns."""
     if s.evaluate is None:
         return
@@ -139,14 +175,9 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
             seen = "evaluate() seeds the global generator, so training draws the same numbers again"
     typical = fmean([x for x in inside if math.isfinite(x)] or [found])
     if s.has_dropout and any(is_training for _, is_training in read):
-        yield Finding(
-            "train-eval-mode",
-            "evaluate() calls the model in training mode, with dropout on",
-            "evaluation mode: dropout makes the loss higher, and different each time",
-            "model.eval() before the validation loss, model.train() after it",
-            s.evaluate,
-        )
-    elif seen is None and abs(found - typical) > 0.25 * found + 0.1:
+        seen_mode = "evaluate() calls the model in training mode, with dropout on"
+        yield Finding("train-eval-mode", seen_mode, s.evaluate)
+    elif seen is None and abs(found - typical) > MOST_OFF * found + MOST_APART:
         seen = f"evaluate() returned {found:.4g}; the logits it computed give {typical:.4g}"
     if seen is None and s.tokens is not None and read:
         # Evenly, since many programs also measure the training loss: that is half of what is read.
@@ -154,20 +185,14 @@ def evaluation(s: Watch) -> Findings:  # noqa: C901
         windows = [row.cpu().numpy() for ids, _ in some for row in ids[:8]]
         size, places = len(windows[0]), Places(s.tokens)
         share = sum(places.find(window) is not None for window in windows) / len(windows)
-        is_learnt = share > 0.9 and size >= 8 and len(s.tokens) > 200
-        if is_learnt and places.share_repeated(size) < 0.5:
+        is_learnt = share > MOST_READ and size >= 8 and len(s.tokens) > 200
+        if is_learnt and places.share_repeated(size) < HALF:
             seen = f"{share:.0%} of the windows that evaluate() reads are in the training text"
     if seen:
-        yield Finding(
-            "evaluation",
-            seen,
-            "the mean loss of text not trained on; weights, gradients, random generators unchanged",
-            "look in evaluate(): held-out text, a mean per token, no step, no backward, no seed",
-            s.evaluate,
-        )
+        yield Finding("evaluation", seen, s.evaluate)
 
 
-def checkpoint(s: Watch) -> Findings:
+def checkpoint(s: Loop) -> Findings:
     """Save, read back into fresh objects, and compare weights and optimizer."""
     if s.save_and_load is None:
         return
@@ -178,16 +203,10 @@ def checkpoint(s: Watch) -> Findings:
         except Exception as error:  # whatever reading back raises is the finding
             seen = f"reading back raises {type(error).__name__}: {error}"
     if seen:
-        yield Finding(
-            "checkpoint",
-            seen,
-            "what is read back equals what was saved, the optimizer's moments and steps included",
-            "save model.state_dict() and optimizer.state_dict() of the same update, and load both",
-            s.save_and_load,
-        )
+        yield Finding("checkpoint", seen, s.save_and_load)
 
 
-def _lost(s: Watch, model: nn.Module, optimizer: Optimizer) -> str | None:
+def _lost(s: Loop, model: nn.Module, optimizer: Optimizer) -> str | None:
     """Say what of a model and its optimizer was not restored."""
     held = held_by(optimizer)
     if where := _difference(s.bare.state_dict(), model.state_dict()):
@@ -225,14 +244,14 @@ def _numbers(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: 
         yield path, state
 
 
-def generation(s: Watch) -> Findings:
+def generation(s: Loop) -> Findings:
     """Let the program write, and compare each token's nats with the entropy of the model's choice.
 
     Tokens that are drawn from the model's own distribution cost as much as that, on average.
     """
     if s.generate is None or s.time < 8:
         return
-    begun, written, excess = s.time // 4, list[list[int]](), list[Tensor]()
+    begun, excess = s.time // 4, list[Tensor]()
     with s.quiet():
         if not s.logits(s.inputs[:1]).isfinite().all():
             return
@@ -242,45 +261,32 @@ def generation(s: Watch) -> Findings:
             logits = s.logits(ids)[:, begun - 1 : -1].cpu().double()
             log_p = logits - log_total(logits).unsqueeze(-1)
             excess += nats_of(logits, ids[:, begun:]) + (log_p.exp() * log_p).sum(-1)
-            written.append(ids[0].tolist())
     more = torch.cat(excess)
-    repeated, usual = repetition(written), repetition(s.inputs[:8].tolist())
-    if more.mean() > 0.5 + 4 * more.std() / len(more) ** 0.5:
+    if more.mean() > MOST_EXCESS + 4 * more.std() / len(more) ** 0.5:
         seen = f"generated tokens cost {more.mean():.2g} nats more than tokens drawn from the model"
-    elif repeated > 2 * usual + 0.3:
-        seen = f"{repeated:.0%} of the four-token runs in generated texts are repeats; "
-        seen += f"in batches {usual:.0%}"
-    else:
+        yield Finding("generation", seen, s.generate)
+
+
+def ending(s: Loop) -> Findings:  # noqa: C901
+    """Look for losses that are not finite, for dropout, and for units that are always the same."""
+    if bad := [u.number for u in s.updates if not math.isfinite(u.loss + u.norm)]:
+        if all(found.key != "not-finite" for found in s.findings):
+            yield not_finite(s, f"the loss or gradient of update {bad[0]}")
         return
-    yield Finding(
-        "generation",
-        seen,
-        "tokens drawn from the model's distribution: as likely as it says, and with about as few "
-        "repetitions as in the text",
-        "sample softmax(model(ids)[:, -1]), ids all so far; then check eval mode, positions, cache",
-        s.generate,
-    )
-
-
-def ending(s: Watch) -> Findings:
-    """Look for losses that are not finite and for units that are always the same."""
-    for number, u in enumerate(s.updates, 1):
-        if not math.isfinite(u.loss + u.norm):
-            yield not_finite(s, f"the loss or gradient of update {number}")
-            return
     if s.inputs.unique().numel() < 8 or len(s.updates) < 8:
         return
     with s.quiet():
-        s.bare.eval()
+        losses = list[float]()
+        for is_training in (True, False):
+            s.bare.train(is_training)
+            losses.append(s.loss_of(s.bare, s.batch).item())
         largest = s.logits(s.inputs).abs()
-    largest = largest.where(largest < 1e4, 0).max().item()  # -1e9 is no token's.
+    if losses[0] > losses[1] + MOST_DROPPED:
+        seen = f"a loss of {losses[0]:.3f} in training mode, {losses[1]:.3f} in evaluation mode"
+        yield Finding("dropout", seen)
+    largest = largest.where(largest < HIDDEN, 0).max().item()
     if largest > MOST_LOGIT:
-        yield Finding(
-            "logits-drift",
-            f"a logit of {largest:.3g} after the last update",
-            f"less than {MOST_LOGIT:.0f}: above it, bfloat16 rounds to steps of 0.5",
-            "add 1e-4 * log_z.square().mean() to the loss (z-loss), or norm queries and keys",
-        )
+        yield Finding("logits-drift", f"a logit of {largest:.3g} after the last update")
     worst, name = 0.0, ""
     for call in s.calls(s.inputs):
         for x in call.ends():
@@ -289,10 +295,6 @@ def ending(s: Watch) -> Findings:
                 share = (spread < 1e-5 * size).float().mean().item()
                 if share > worst:
                     worst, name = share, call.name
-    if worst > 0.5:
-        yield Finding(
-            "dead-units",
-            f"{worst:.0%} of the outputs of {name} are the same for every token",
-            "nearly none: a unit that never changes says nothing, and gets no gradient",
-            "print((h.std((0, 1)) == 0).float().mean())  # h: hidden units; is a gate shut?",
-        )
+    if worst > MOST_DEAD:
+        seen = f"{worst:.0%} of the outputs of {name} are the same for every token"
+        yield Finding("dead-units", seen)

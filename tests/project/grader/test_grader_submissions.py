@@ -328,7 +328,7 @@ def test_names_and_addresses_of_an_export_from_gradescope_are_in_the_gradebook(t
     found, _ = find_submissions(tmp_path)
     assert passed_over(tmp_path) == []
     batch.write_gradebook([batch.Graded(submission=one, fault="-") for one in found], tmp_path)
-    with (tmp_path / "gradebook.csv").open(encoding="utf-8") as file:
+    with (tmp_path / "gradebook.csv").open(encoding="utf-8-sig") as file:
         rows = [(row["names"], row["addresses"]) for row in csv.DictReader(file)]
     known = ("Ada L\u00f6velace, =cmd", "ada@example.org, bob@example.org")
     assert rows == [known, ("", ""), ("", "")]

@@ -1,4 +1,4 @@
-"""Encoding files: resumed after a kill, shared out, joined; always the same ids."""
+"""Encoding files: resumed after a kill; always the same ids."""
 
 import contextlib
 import itertools
@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from processes import held_elsewhere
 from waiting import until
@@ -19,7 +18,7 @@ from cs_basics.fast.text.parallel import map_in_order
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import encoding
 from cs_basics.run.atomic import lock
-from cs_basics.run.encoding import encode_file, join_token_files
+from cs_basics.run.encoding import encode_file
 from cs_basics.run.token_file import HEADER_BYTES
 from cs_basics.tokenizer import Tokenizer
 
@@ -160,38 +159,6 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     until(lambda: not any(map(is_running, workers)))
 
 
-@pytest.mark.parametrize("num_shares", [1, 5])
-def test_shares_joined_are_the_file(tokenizer, text, tmp_path, num_shares):
-    whole = encode_file(tokenizer, text, tmp_path / "whole")
-    paths = [tmp_path / f"share{rank}" for rank in range(num_shares)]
-    for rank, path in enumerate(paths):
-        encode_file(tokenizer, text, path, 1, rank=rank, num_shares=num_shares)
-    joined = join_token_files(paths, tmp_path / "joined")
-    assert np.array_equal(joined.tokens, whole.tokens)
-    assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
-
-
-@pytest.mark.parametrize("ranks", [(0, 1, 1), (1, 0, 2)])
-def test_shares_that_are_not_all_in_order_are_not_joined(tokenizer, text, tmp_path, ranks):
-    paths = [tmp_path / f"tokens.0000{rank}-of-00003" for rank in range(3)]
-    for path in paths:
-        encode_file(tokenizer, text, path)
-    with pytest.raises(ValueError, match=r"-of-00003 is one of 3 shares of a text: join all"):
-        join_token_files([paths[rank] for rank in ranks], tmp_path / "joined")
-    assert not (tmp_path / "joined").exists()
-    join_token_files(paths, tmp_path / "joined")
-
-
-def test_files_of_different_tokenizers_are_not_joined(tokenizer, text, tmp_path):
-    encode_file(tokenizer, text, tmp_path / "one")
-    encode_file(FastTokenizer(tokenizer.vocab, [], [EOT]), text, tmp_path / "two")
-    with pytest.raises(ValueError, match="was encoded by the tokenizer"):
-        join_token_files([tmp_path / "one", tmp_path / "two"], tmp_path / "joined")
-    with pytest.raises(ValueError, match="paths is empty"):
-        join_token_files([], tmp_path / "joined")
-    assert not (tmp_path / "joined").exists()
-
-
 def test_a_tokenizer_with_encode_iterable_alone_will_do(tokenizer, text, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "READ_BYTES", 1000)
     monkeypatch.setattr(encoding, "IDS_AT_ONCE", 300)
@@ -205,8 +172,6 @@ def test_a_tokenizer_with_encode_iterable_alone_will_do(tokenizer, text, tmp_pat
     assert reports[0] == ("encoding", "bytes", 0, len(TEXT))
     assert reports[-1] == ("encoding", "bytes", len(TEXT), len(TEXT))
     assert (tmp_path / "plain").read_bytes() == (tmp_path / "fast").read_bytes()
-    with pytest.raises(ValueError, match="cannot be shared out"):
-        encode_file(plain, text, tmp_path / "share", rank=0, num_shares=2)
 
 
 @pytest.mark.parametrize("let_go", [Path.unlink, lambda path: path.rename(path.with_suffix(".x"))])

@@ -102,7 +102,7 @@ def test_the_best_checkpoint_is_taken_if_it_is_asked_for(succeeds, trained, text
         written = succeeds("generate", trained, *asked, *flags)
         asked = ["--text", texts[1], "--json", "--dtype", "float32"]
         measured = succeeds("evaluate", trained, *asked, *flags)
-        succeeds("share", trained, "--out", tmp_path / "page.html", *flags)
+        succeeds("share", trained, "--out", tmp_path / "page.html", "--overwrite", *flags)
         shutil.rmtree(tmp_path / "llama", ignore_errors=True)
         succeeds("export", trained, "--out", tmp_path / "llama", *flags)
         page = (tmp_path / "page.html").read_text()

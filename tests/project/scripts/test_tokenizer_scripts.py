@@ -71,31 +71,12 @@ def test_of_several_texts_those_that_are_finished_are_left_as_they_are(
     assert "part0.bin is not of" in refused(*command)
 
 
-def test_shares_of_one_text_are_joined_to_its_ids(
-    script, succeeds, refused, tmp_path, text, tokenizer, monkeypatch
-):
-    command = ("encode", "--tokenizer", tokenizer, "--text", text, "--out")
+def test_a_text_is_encoded_to_its_ids(succeeds, tmp_path, text, tokenizer):
     whole = tmp_path / "new" / "whole"
-    done = script(*command, whole)
+    command = ("encode", "--tokenizer", tokenizer, "--text", text, "--out", whole)
+    done = succeeds(*command)
     loaded = load_tokenizer(tokenizer)
     tokens = open_token_file(whole, tokenizer_checksum(loaded)).tokens
     assert loaded.decode_bytes(tokens.tolist()) == text.read_bytes()
     assert f"tokens          {len(tokens)} (uint16)" in done.out
     assert "encoding: 0.0 of 0.0 MB (100%)" in done.err
-
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    # After one process has failed, all are started again.
-    said = []
-    for rank in (0, 1, 2, 1):
-        monkeypatch.setenv("RANK", str(rank))
-        said.append(script(*command, tmp_path / "tokens"))
-    assert [done.code for done in said] == [0] * 4, said
-    assert ["finished before" in done.out for done in said] == [False] * 3 + [True]
-    shards = sorted(tmp_path.glob("tokens.*-of-00003"))
-    join = ("join_tokens", *shards, "--out", tmp_path / "joined")
-    succeeds(*join)
-    assert (tmp_path / "joined").read_bytes() == whole.read_bytes()
-    refused(*join)
-    for rank, message in {"3": "RANK=3", "a": "numbers"}.items():
-        monkeypatch.setenv("RANK", rank)
-        assert message in refused(*command, tmp_path / "other")

@@ -54,8 +54,8 @@ def changed_json(section, **changes):
 @pytest.mark.parametrize(
     ("section", "changes", "message"),
     [
-        ("model", {"d_modle": 64}, "unknown settings in the configuration: d_modle"),
-        ("modle", {}, "unknown settings in the configuration: modle"),
+        ("model", {"d_modle": 64}, "unknown settings d_modle"),
+        ("modle", {}, "unknown settings modle"),
         ("model", {"d_model": "64"}, 'd_model="64" is not'),
         ("run", {"activation_checkpointing": 1}, "activation_checkpointing=1 is not"),
         ("run", {"device": "tpu"}, 'device="tpu" is not'),
@@ -74,34 +74,3 @@ def test_a_choice_that_an_older_configuration_does_not_name_is_the_books():
         del values["model"][name]
     del values["optim"]["optimizer"]
     assert TrainConfig.from_json(values) == DEBUG
-
-
-@pytest.mark.parametrize("is_own", [False, True], ids=["debug", "own-text"])
-def test_a_removed_setting_is_read_if_it_is_what_is_now_fixed_or_changes_nothing(is_own):
-    config = PRESETS["own-text"][1] if is_own else DEBUG
-    values = config.to_json()
-    values["model"] |= {"num_models": 1, "head_norm": "none", "norm_groups": 8, "ffn_bias": False}
-    values["optim"] |= {"muon_steps": 3, "beta1": 0.9, "min_lr_ratio": 0.0}
-    # Without dropout it does not matter when that begins, without Muon not how fast it learns.
-    values["optim"] |= {"dropout_from": 0.3 if is_own else 0.7}
-    values["optim"] |= {"muon_lr_ratio": 3.0 if is_own else 1.0}
-    values["run"] |= {"eval_tokens": 7, "log_every": 7, "checkpoint_every": 7, "sample_tokens": 7}
-    values["run"] |= {"keep_checkpoints": 7}
-    assert TrainConfig.from_json(values) == config
-
-
-@pytest.mark.parametrize(
-    ("section", "name", "value"),
-    [
-        ("model", "num_models", 2),
-        ("optim", "beta1", 0.8),
-        ("optim", "min_lr_ratio", 0.1),
-        ("optim", "dropout_from", 0.7),
-        ("optim", "muon_lr_ratio", 1.0),
-    ],
-)
-def test_a_removed_setting_that_was_otherwise_is_refused(section, name, value):
-    values = PRESETS["own-text"][1].to_json()
-    values[section][name] = value
-    with pytest.raises(ValueError, match=rf"{name}={value} needs version 0\.2 of cs_basics"):
-        TrainConfig.from_json(values)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_basics.fast.text import boundaries
-from cs_basics.fast.text.boundaries import BOUNDARY, Span, is_open, next_boundary, share_of, spans
+from cs_basics.fast.text.boundaries import BOUNDARY, Span, is_open, next_boundary, spans
 from cs_basics.pretokenize import PRETOKEN
 
 
@@ -53,13 +53,11 @@ def test_a_window_that_begins_or_ends_in_a_character_changes_no_cut(
         assert_cut_well(data, [data[:place], data[place:]], [])
 
 
-@given(awkward_bytes, encoded_specials, st.integers(1, 20), st.integers(1, 5))
-def test_spans_and_shares_are_the_whole_and_change_no_token(data, specials, span_bytes, num_shares):
+@given(awkward_bytes, encoded_specials, st.integers(1, 20))
+def test_spans_are_the_whole_and_change_no_token(data, specials, span_bytes):
     parts = [data[a:b] for a, b in spans(data, Span(0, len(data)), span_bytes, specials)]
     assert all(parts)
     assert_cut_well(data, parts, specials)
-    shares = [share_of(data, rank, num_shares, specials) for rank in range(num_shares)]
-    assert_cut_well(data, [data[start:end] for start, end in shares], specials)
 
 
 def test_the_next_boundary_is_near():

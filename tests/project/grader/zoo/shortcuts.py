@@ -1,7 +1,5 @@
 """Operators that are not allowed, attempts to use them unseen, and what only looks like one."""
 
-from pathlib import Path
-
 from zoo.animal import PACKAGE, RIGHT, animal, define_softmax, softmax_does
 
 LOST = {"lost": ("softmax",)}
@@ -113,18 +111,6 @@ softmax_does(
     any_policy=True,
     **LOST,
 )
-
-
-@animal("copies from torch", policy=(r"needs review torch/optim/adam\.py .*/optim\.py:\d+",))
-def copies_from_torch(folder):
-    import torch
-
-    original = Path(torch.__file__).with_name("optim") / "adam.py"
-    text = original.read_text(encoding="utf-8")
-    start = text.index("def _single_tensor_adam(")
-    stop = text.index("\ndef ", start + 1)
-    path = folder / PACKAGE / "optim.py"
-    path.write_text(f"from torch import Tensor\n{path.read_text()}\n\n{text[start:stop]}\n")
 
 
 @animal("only looks forbidden")
