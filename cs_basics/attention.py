@@ -75,7 +75,3 @@ class CausalSelfAttention(nn.Module):
         is_visible = torch.ones(seq, seq, dtype=torch.bool, device=x.device).tril()
         attended = scaled_dot_product_attention(q, k, v, is_visible)
         return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
-
-    def extra_repr(self) -> str:
-        """Name the sizes when the module is printed."""
-        return f"num_heads={self.num_heads}"

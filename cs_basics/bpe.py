@@ -1,10 +1,10 @@
 """Byte-pair encoding: learn which adjacent tokens to merge, and apply what was learned.
 
 Second of three files (pretokenize, bpe, tokenizer). A token is a byte string; every pre-token
-starts as its single bytes, and each merge joins two neighbours wherever they occur.
+starts as its single bytes, and each merge joins two neighbours wherever they occur. The idea comes
+first (`learn_merges_naively`), then the same made faster, then what makes a vocabulary of a file.
 
 Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; on bytes as in GPT-2.
-
 Tested by `make test ARGS="-k bpe"`.
 """
 
@@ -26,6 +26,84 @@ Merge = tuple[bytes, bytes]
 SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
 
 
+def merge_pair(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
+    """Join each occurrence of a pair, left to right, without overlaps.
+
+    >>> merge_pair([b"a", b"a", b"a", b"b"], (b"a", b"a"))
+    [b'aa', b'a', b'b']
+    """
+    merged: list[bytes] = []
+    index = 0
+    while index < len(tokens):
+        if tuple(tokens[index : index + 2]) == pair:
+            merged.append(pair[0] + pair[1])
+            index += 2
+        else:
+            merged.append(tokens[index])
+            index += 1
+    return merged
+
+
+def learn_merges_naively(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
+    """Merge the most frequent pair of neighbours, again and again.
+
+    The idea of byte-pair encoding, too slow to use: each merge counts all pairs anew. Of equally
+    frequent pairs the greater one is merged: left parts are compared, then right ones, as bytes.
+
+    >>> learn_merges_naively({b"low": 5, b"lower": 2, b"newest": 6, b"widest": 3}, 3)
+    [(b's', b't'), (b'e', b'st'), (b'o', b'w')]
+
+    Args:
+        pretoken_counts: Occurrences of each pre-token.
+        num_merges: Merges to learn; fewer are returned if no pair is left.
+    """
+    splits = {pretoken: [SINGLE_BYTES[b] for b in pretoken] for pretoken in pretoken_counts}
+    merges: list[Merge] = []
+    for _ in range(num_merges):
+        pair_counts: Counter[Merge] = Counter()
+        for pretoken, tokens in splits.items():
+            for pair in pairwise(tokens):
+                pair_counts[pair] += pretoken_counts[pretoken]
+        if not pair_counts:
+            break
+        merges.append(max(pair_counts, key=lambda pair: (pair_counts[pair], pair)))
+        for pretoken, tokens in splits.items():
+            splits[pretoken] = merge_pair(tokens, merges[-1])
+    return merges
+
+
+def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
+    """Learn what `learn_merges_naively` learns, counting anew only where something changed.
+
+    A merge changes the pre-tokens that contain its pair, and no others.
+    """
+    counts = list(pretoken_counts.values())
+    splits = [[SINGLE_BYTES[byte] for byte in pretoken] for pretoken in pretoken_counts]
+    pair_counts: Counter[Merge] = Counter()
+    # Where in `splits` the pre-tokens with a pair stand. A pre-token in this set may no longer have
+    # the pair; merging then changes nothing.
+    indices: defaultdict[Merge, set[int]] = defaultdict(set)
+    for index, (tokens, count) in enumerate(zip(splits, counts, strict=True)):
+        for pair in pairwise(tokens):
+            pair_counts[pair] += count
+            indices[pair].add(index)
+    merges: list[Merge] = []
+    while pair_counts and len(merges) < num_merges:
+        highest = max(pair_counts.values())
+        best = max(pair for pair, count in pair_counts.items() if count == highest)
+        merges.append(best)
+        for index in indices.pop(best):
+            for pair in pairwise(splits[index]):
+                pair_counts[pair] -= counts[index]
+                if pair_counts[pair] == 0:  # Left in, it could be merged when no pair is left.
+                    del pair_counts[pair]
+            splits[index] = merge_pair(splits[index], best)
+            for pair in pairwise(splits[index]):
+                pair_counts[pair] += counts[index]
+                indices[pair].add(index)
+    return merges
+
+
 def train_bpe(
     input_path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str]
 ) -> tuple[Vocab, list[Merge]]:
@@ -42,7 +120,6 @@ def train_bpe(
 
     Raises:
         OSError: The file cannot be read.
-        TypeError: special_tokens is not a sequence of strings.
         ValueError: The file is empty, vocab_size leaves no room for the bytes and the special
             tokens, or a special token is empty or repeated.
     """
@@ -58,10 +135,9 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
     """Return how many merges fit into a vocabulary, after the 256 bytes and the special tokens.
 
     Raises:
-        TypeError, ValueError: A special token is invalid, or there are too many for vocab_size.
+        ValueError: A special token is empty or repeated, or there are too many for vocab_size.
     """
     check_special_tokens(special_tokens)
-    # A special token of one byte needs no id of its own: it has that byte's.
     num_others = 256 + sum(len(token.encode("utf-8")) > 1 for token in special_tokens)
     if vocab_size < num_others:
         raise ValueError(
@@ -71,89 +147,28 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
     return vocab_size - num_others
 
 
-def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
-    """Merge the most frequent pair of neighbours, again and again.
-
-    Equal pre-tokens are handled once, with their count. A merge changes only the pre-tokens that
-    contain its pair: only those are counted anew.
-
-    Args:
-        pretoken_counts: Occurrences of each pre-token.
-        num_merges: Merges to learn; fewer are returned if no pair is left.
-
-    Returns:
-        The merged pairs in order. Of equally frequent pairs the greater one is merged, comparing
-        left parts and then right parts as byte strings.
-    """
-    counts = list(pretoken_counts.values())
-    splits = [[SINGLE_BYTES[byte] for byte in pretoken] for pretoken in pretoken_counts]
-    pair_counts: Counter[Merge] = Counter()
-    # Where in `splits` the pre-tokens with a pair stand. Some may have lost it to another merge
-    # since: merging changes nothing in those.
-    indices: defaultdict[Merge, set[int]] = defaultdict(set)
-    for index, (tokens, count) in enumerate(zip(splits, counts, strict=True)):
-        for pair in pairwise(tokens):
-            pair_counts[pair] += count
-            indices[pair].add(index)
-    merges: list[Merge] = []
-    while pair_counts and len(merges) < num_merges:
-        highest = max(pair_counts.values())
-        best = max(pair for pair, count in pair_counts.items() if count == highest)
-        merges.append(best)
-        for index in indices.pop(best):
-            for pair in pairwise(splits[index]):
-                pair_counts[pair] -= counts[index]
-                if pair_counts[pair] == 0:
-                    del pair_counts[pair]
-            splits[index] = merge_pair(splits[index], best)
-            for pair in pairwise(splits[index]):
-                pair_counts[pair] += counts[index]
-                indices[pair].add(index)
-    return merges
-
-
 def make_vocab(merges: Sequence[Merge], vocab_size: int, special_tokens: Sequence[str]) -> Vocab:
     """Number the tokens: byte b has id b; then come the merged tokens, then the special tokens.
 
-    A special token of one byte keeps that byte's id. Logs a warning if there are fewer tokens than
-    vocab_size.
+    A special token of one byte has that byte's id. Warns if there are fewer tokens than vocab_size.
     """
     tokens = [*SINGLE_BYTES, *(left + right for left, right in merges)]
     tokens += [token.encode("utf-8") for token in special_tokens if len(token.encode("utf-8")) > 1]
     if len(tokens) < vocab_size:
-        logger.warning(
-            "the text has no pair left to merge after %d merges: the vocabulary has %d tokens, "
-            "not %d",
-            len(merges),
-            len(tokens),
-            vocab_size,
-        )
+        sizes = f"the vocabulary has {len(tokens)} tokens, not {vocab_size}"
+        logger.warning(f"the text has no pair left to merge after {len(merges)} merges: {sizes}")
     return dict(enumerate(tokens))
-
-
-def merge_pair(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
-    """Join each occurrence of a pair, left to right, without overlaps."""
-    merged: list[bytes] = []
-    index = 0
-    while index < len(tokens):
-        if tuple(tokens[index : index + 2]) == pair:
-            merged.append(pair[0] + pair[1])
-            index += 2
-        else:
-            merged.append(tokens[index])
-            index += 1
-    return merged
 
 
 def merge_by_rank(pretoken: bytes, ranks: Mapping[Merge, int]) -> list[bytes]:
     """Split a pre-token into tokens: apply the merge that was learned first until none applies.
 
+    >>> merge_by_rank(b"lowest", {(b"s", b"t"): 0, (b"e", b"st"): 1, (b"w", b"e"): 2})
+    [b'l', b'o', b'w', b'est']
+
     Args:
         pretoken: The bytes of the pre-token.
         ranks: Position of each pair in the list of merges.
-
-    Returns:
-        Tokens whose concatenation is the pre-token.
     """
     tokens = [SINGLE_BYTES[byte] for byte in pretoken]
     while len(tokens) > 1:

@@ -1,7 +1,4 @@
-"""Random batches from a long sequence of token ids.
-
-Tested by `make test ARGS=tests/test_data_loading.py`.
-"""
+"""Random batches from a long sequence of token ids. Tested by `make test ARGS="-k batch"`."""
 
 from typing import Any
 
@@ -22,6 +19,9 @@ def get_batch(
 
     Windows start at 0 to len(dataset) - context_length - 1 with equal probability, drawn from
     torch's global random number generator.
+
+    >>> get_batch(np.array([5, 6, 7]), 1, 2, "cpu")  # three tokens: one window, at 0
+    (tensor([[5, 6]]), tensor([[6, 7]]))
 
     Args:
         dataset: Token ids, (num_tokens,), any integer type; may be a memory map: only the windows
@@ -51,7 +51,7 @@ def get_batch(
             f"least {context_length + 1}: use more text or a shorter context"
         )
     # One row for each window: its random start, plus 0, 1, ..., context_length - 1.
-    places = torch.randint(num_starts, (batch_size, 1)).numpy() + np.arange(context_length)
-    inputs = torch.from_numpy(dataset[places].astype(np.int64))
-    targets = torch.from_numpy(dataset[places + 1].astype(np.int64))
+    indices = torch.randint(num_starts, (batch_size, 1)).numpy() + np.arange(context_length)
+    inputs = torch.from_numpy(dataset[indices].astype(np.int64))
+    targets = torch.from_numpy(dataset[indices + 1].astype(np.int64))
     return inputs.to(device), targets.to(device)

@@ -2,7 +2,6 @@
 
 Annotations give the shapes: `Float[Tensor, "... d"]` is a float tensor with any leading axes
 and a last axis named d; `{self.d}` is an axis of that size, "" a scalar, and " d" a single axis.
-
 Tested by `make test ARGS="-k 'softmax or silu or cross_entropy or attention'"`.
 """
 
@@ -17,14 +16,19 @@ def silu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Multiply each value by its sigmoid (SiLU, also called swish).
 
     Hendrycks and Gimpel 2016, sec. 2 (https://arxiv.org/abs/1606.08415).
+
+    >>> silu(torch.tensor([-20.0, -1.0, 0.0, 1.0, 20.0]))
+    tensor([-4.1223e-08, -2.6894e-01,  0.0000e+00,  7.3106e-01,  2.0000e+01])
     """
     return x * torch.sigmoid(x)
 
 
 def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
-    """Turn scores into probabilities along one axis.
+    """Turn scores into probabilities along one axis: exp(x) / sum(exp(x)).
 
-    The maximum of each slice is subtracted first: the result is the same and `exp` cannot overflow.
+    >>> softmax(torch.tensor([[0.0, math.log(3)], [1000.0, 1000.0]]), -1)
+    tensor([[0.2500, 0.7500],
+            [0.5000, 0.5000]])
 
     Args:
         x: Scores of any shape and float dtype; computed in at least float32.
@@ -34,7 +38,8 @@ def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
         Probabilities, same shape and dtype as x.
     """
     scores = x.to(torch.promote_types(x.dtype, torch.float32))
-    # Subtracting any number leaves the result as it is, so no gradient need pass through this one.
+    # Without the maximum, exp could overflow. Subtracting any number leaves the result as it is, so
+    # no gradient need pass through this one.
     weights = torch.exp(scores - scores.amax(dim=dim, keepdim=True).detach())
     return (weights / weights.sum(dim=dim, keepdim=True)).to(x.dtype)
 
@@ -42,10 +47,12 @@ def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
 def cross_entropy(
     logits: Float[Tensor, "... vocab_size"], targets: Int[Tensor, "..."]
 ) -> Float[Tensor, ""]:
-    """Average the negative natural logarithm of the targets' probabilities; its unit is the nat.
+    """Average -log softmax(logits)[target], the natural logarithm, over all positions.
 
-    -log softmax(logits)[target] = log(sum(exp(logits))) - logits[target]: the probabilities
-    themselves are never formed, so none can underflow to log(0).
+    Its unit is the nat. A target is never so improbable that the result is infinite.
+
+    >>> cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 200.0]]), torch.tensor([1, 0]))
+    tensor(100.3466)
 
     Args:
         logits: Unnormalised scores, (..., vocab_size); computed in at least float32.
@@ -65,7 +72,8 @@ def cross_entropy(
     if targets.numel() == 0:
         raise ValueError("targets is empty: there is nothing to average")
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    # As in softmax, no gradient need pass through the maximum.
+    # -log softmax(logits)[target] = log(sum(exp(logits))) - logits[target]: the probabilities are
+    # never formed, so none can underflow to log(0). As in softmax, the maximum needs no gradient.
     shifted = logits - logits.amax(dim=-1, keepdim=True).detach()
     log_normaliser = torch.log(torch.exp(shifted).sum(dim=-1))
     target_logits = shifted.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)
@@ -82,6 +90,13 @@ def scaled_dot_product_attention(
 
     softmax(q k^T / sqrt(d_k)) v; Vaswani et al. 2017, eq. 1 (https://arxiv.org/abs/1706.03762).
 
+    >>> is_visible = torch.ones(3, 3, dtype=torch.bool).tril()  # a causal mask
+    >>> nothing, v = torch.zeros(3, 1), torch.tensor([[3.0], [5.0], [7.0]])
+    >>> scaled_dot_product_attention(nothing, nothing, v, is_visible)  # 3, 8 / 2, 15 / 3
+    tensor([[3.],
+            [4.],
+            [5.]])
+
     Args:
         q: Queries.
         k: Keys.
@@ -95,9 +110,9 @@ def scaled_dot_product_attention(
     """
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if mask is None:
-        return softmax(scores, dim=-1) @ v
+        return softmax(scores, -1) @ v
     # The lowest finite score, not -inf: a row of -inf alone would become NaN in softmax. Where a
     # query sees nothing, softmax makes all weights equal: they are set to 0 below.
     lowest = torch.finfo(scores.dtype).min
-    probabilities = softmax(scores.masked_fill(~mask, lowest), dim=-1)
+    probabilities = softmax(scores.masked_fill(~mask, lowest), -1)
     return probabilities.masked_fill(~mask, 0.0) @ v

@@ -3,7 +3,6 @@
 Weights are stored (out, in), as in the equations y = W x; here vectors are rows, and y = x W^T.
 There are no biases. Each constructor ends with `device` and `dtype`: where the weights live, and
 their float type. A state dict holds a module's weights by name; checkpoint.py saves it.
-
 Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.
 """
 
@@ -46,10 +45,6 @@ class Linear(nn.Module):
         """Return x W^T, (..., d_in) -> (..., d_out)."""
         return x @ self.weight.T
 
-    def extra_repr(self) -> str:
-        """Name the sizes when the module is printed."""
-        return f"d_in={self.d_in}, d_out={self.d_out}"
-
 
 class Embedding(nn.Module):
     """Look up one learned vector per token id.
@@ -76,10 +71,6 @@ class Embedding(nn.Module):
     def forward(self, token_ids: Int[Tensor, "..."]) -> Float[Tensor, "... {self.d_model}"]:
         """Return the vectors of the ids, (...) -> (..., d_model)."""
         return self.weight[token_ids]
-
-    def extra_repr(self) -> str:
-        """Name the sizes when the module is printed."""
-        return f"vocab_size={self.vocab_size}, d_model={self.d_model}"
 
 
 class SwiGLU(nn.Module):

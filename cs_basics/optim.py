@@ -1,7 +1,4 @@
-"""Optimizers, learning-rate schedule and gradient clipping.
-
-Tested by `make test ARGS="-k 'adamw or schedule or clipping'"`.
-"""
+"""Optimizers, schedule, clipping. Tested by `make test ARGS="-k 'adamw or schedule or clip'"`."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -25,28 +22,27 @@ class SGD(Optimizer):
         lr: Rate of the first step.
 
     Raises:
-        ValueError: lr is negative.
+        ValueError: lr is negative or not finite.
     """
 
     def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
-        if lr < 0:
-            raise ValueError(f"lr={lr} is negative")
+        if not 0 <= lr < math.inf:
+            raise ValueError(f"lr={lr} must be finite and at least 0")
         super().__init__(params, {"lr": lr})
 
     @torch.no_grad()
-    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
-        self, closure: Callable[[], float | Tensor] | None = None
-    ) -> float | Tensor | None:
-        """Update every parameter that has a gradient; return what the closure returns."""
-        loss = call_closure(closure)
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; return what a closure, called first, does."""
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
                     continue
                 state = self.state[p]
-                t = state.get("t", 0)
+                t = state.get("step", 0)
                 p -= group["lr"] / math.sqrt(t + 1) * p.grad
-                state["t"] = t + 1
+                state["step"] = t + 1
         return loss
 
 
@@ -80,19 +76,18 @@ class AdamW(Optimizer):
         weight_decay: float = 0.01,
     ) -> None:
         for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
-            if value < 0:
-                raise ValueError(f"{name}={value} is negative")
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name}={value} must be finite and at least 0")
         if not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas={betas} must lie in [0, 1)")
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
-        self, closure: Callable[[], float | Tensor] | None = None
-    ) -> float | Tensor | None:
-        """Update every parameter that has a gradient; return what the closure returns."""
-        loss = call_closure(closure)
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; return as SGD does."""
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             lr, (beta1, beta2) = group["lr"], group["betas"]
             for p in group["params"]:
@@ -112,22 +107,13 @@ class AdamW(Optimizer):
         return loss
 
 
-def call_closure(closure: Callable[[], float | Tensor] | None) -> float | Tensor | None:
-    """Call a step's closure with gradients enabled and return its result; None without one.
-
-    A closure computes the loss anew. The optimizers here do not need one: they take it because
-    PyTorch's `step` does.
-    """
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()
-
-
 def cosine_schedule(
     step: int, max_lr: float, min_lr: float, warmup_steps: int, cycle_steps: float
 ) -> float:
     """Return the learning rate of a step: linear warm-up, then half a cosine, then the minimum.
+
+    >>> [round(cosine_schedule(step, 1.0, 0.1, 2, 4), 2) for step in range(5)]
+    [0.0, 0.5, 1.0, 0.55, 0.1]
 
     Args:
         step: 0, 1, 2, ...; training.py counts from 1, so it makes no update at rate 0.
@@ -151,6 +137,11 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     Pascanu et al. 2013, algorithm 1 (https://arxiv.org/abs/1211.5063): gradients with a norm
     above max_norm are multiplied by max_norm / (norm + 1e-6). The 1e-6 is not in the paper.
 
+    >>> x, y = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    >>> (3 * x + 4 * y).backward()
+    >>> clip_grad_norm([x, y], 1.0), x.grad, y.grad
+    (tensor(5.), tensor([0.6000]), tensor([0.8000]))
+
     Args:
         parameters: Parameters; those without a gradient are skipped.
         max_norm: The largest norm that is left alone.
@@ -166,8 +157,8 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     grads = [p.grad for p in parameters if p.grad is not None]
     if not grads:
         return torch.zeros(())
-    wide = (grad.to(torch.promote_types(grad.dtype, torch.float32)) for grad in grads)
-    norm = torch.stack([grad.square().sum() for grad in wide]).sum().sqrt()
+    grads32 = (grad.to(torch.promote_types(grad.dtype, torch.float32)) for grad in grads)
+    norm = torch.stack([grad.square().sum() for grad in grads32]).sum().sqrt()
     if norm > max_norm:
         scale = max_norm / (norm.item() + 1e-6)
         for grad in grads:

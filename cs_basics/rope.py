@@ -14,12 +14,18 @@ class RotaryPositionalEmbedding(nn.Module):
     then depends on their positions only through the difference of the two. There are no weights:
     one instance serves all blocks of a model.
 
+    >>> rope = RotaryPositionalEmbedding(10_000.0, 2, 2)
+    >>> rope(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))  # cos 1 and sin 1
+    tensor([[1.0000, 0.0000],
+            [0.5403, 0.8415]])
+
     Args:
         theta: Base of the angles. The first pair makes a full turn in 2 pi positions, the last in
             2 pi theta^(1 - 2 / d_head).
         d_head: Size of the last axis, even.
-        max_seq_len: Number of positions; not used, since no table of angles is kept.
-        device: Not used, since there are no weights.
+        max_seq_len: Number of positions.
+        device: Like max_seq_len, only part of the course's signature: it serves solutions that keep
+            a table of angles, and none is kept here.
 
     Raises:
         ValueError: d_head is odd.
@@ -36,7 +42,6 @@ class RotaryPositionalEmbedding(nn.Module):
         if d_head % 2:
             raise ValueError(f"d_head={d_head} is odd: rotary embedding turns pairs of coordinates")
         self.theta, self.d_head, self.max_seq_len = theta, d_head, max_seq_len
-        del device
 
     def forward(
         self, x: Float[Tensor, "... seq {self.d_head}"], positions: Int[Tensor, "... seq"]
@@ -52,20 +57,14 @@ class RotaryPositionalEmbedding(nn.Module):
             Same shape and dtype as x.
         """
         cos, sin = self.cos_and_sin(positions)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        even, odd = wide[..., 0::2], wide[..., 1::2]
+        x32 = x.to(torch.promote_types(x.dtype, torch.float32))
+        even, odd = x32[..., 0::2], x32[..., 1::2]
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return rearrange(rotated, "... half pair -> ... (half pair)").to(x.dtype)
 
     def cos_and_sin(self, positions: Int[Tensor, "... seq"]) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of the angles at some positions, each (..., seq, d_head / 2)."""
-        # In float64, which Apple's GPUs (MPS) lack: at position 100,000 a float32 angle may be off
-        # by 0.01.
-        exact = torch.float32 if positions.device.type == "mps" else torch.float64
-        exponents = torch.arange(0, self.d_head, 2, dtype=exact, device=positions.device)
+        # In float64: at position 100,000 an angle in float32 may be off by 0.01.
+        exponents = torch.arange(0, self.d_head, 2, dtype=torch.float64, device=positions.device)
         angles = positions.unsqueeze(-1) * self.theta ** (-exponents / self.d_head)
         return angles.cos().float(), angles.sin().float()
-
-    def extra_repr(self) -> str:
-        """Name the sizes when the module is printed."""
-        return f"theta={self.theta}, d_head={self.d_head}, max_seq_len={self.max_seq_len}"

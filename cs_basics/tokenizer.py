@@ -4,24 +4,24 @@ Last of three files (pretokenize, bpe, tokenizer): joins the other two, and cach
 pre-tokens.
 
 Radford et al. 2019 (GPT-2), sec. 2.2.
-
 Tested by `make test ARGS="-k encod"`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cs_basics.bpe import Merge, Vocab, merge_by_rank
-from cs_basics.pretokenize import (
-    PRETOKEN,
-    check_special_tokens,
-    independent_chunks,
-    special_pattern,
-    text_to_bytes,
-)
+from cs_basics.pretokenize import PRETOKEN, check_special_tokens, special_pattern, text_to_bytes
 
 
 class Tokenizer:
     """A byte-pair encoding, ready to use.
+
+    >>> tokenizer = Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [(b"a", b"b")], ["<end>"])
+    >>> tokenizer.encode("abba<end>")
+    [2, 1, 0, 3]
+    >>> tokenizer.decode([2, 3])
+    'ab<end>'
 
     Args:
         vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
@@ -30,7 +30,6 @@ class Tokenizer:
             Those that the vocabulary lacks get new ids above the highest.
 
     Raises:
-        TypeError: vocab does not map int to bytes, or special_tokens is not a list of strings.
         ValueError: An id is negative, a merge has a part or product that is not in the vocabulary,
             or a special token is empty or repeated.
     """
@@ -45,15 +44,9 @@ class Tokenizer:
         self.vocab: Vocab = dict(vocab)
         self.merges: list[Merge] = [(left, right) for left, right in merges]
         self.special_tokens = list(special_tokens or [])
-        for token_id, token in self.vocab.items():
-            if not (
-                isinstance(token_id, int)  # pyright: ignore[reportUnnecessaryIsInstance]
-                and isinstance(token, bytes)  # pyright: ignore[reportUnnecessaryIsInstance]
-            ):
-                raise TypeError(f"vocab maps {token_id!r} to {token!r}: it must map int to bytes")
-            if token_id < 0:
-                raise ValueError(f"vocab has the negative token id {token_id}")
-        # Of several ids with the same bytes the lowest is used: it is entered last.
+        if negative := [token_id for token_id in self.vocab if token_id < 0]:
+            raise ValueError(f"vocab has the negative token id {negative[0]}")
+        # From the highest id to the lowest: where several have the same bytes, the lowest remains.
         self._ids = {self.vocab[i]: i for i in sorted(self.vocab, reverse=True)}
         for token in self.special_tokens:
             if (raw := token.encode("utf-8")) not in self._ids:
@@ -69,7 +62,7 @@ class Tokenizer:
                         f"merge {rank} of {left!r} and {right!r} needs {token!r}, "
                         "which is not in the vocabulary"
                     )
-            self._ranks.setdefault((left, right), rank)  # The first of equal merges counts.
+            self._ranks.setdefault((left, right), rank)  # Of equal merges, the first counts.
         self._cache: dict[str, list[int]] = {}
 
     @property
@@ -79,9 +72,6 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Turn text into token ids.
-
-        Special tokens are found first; the text between them is split into pre-tokens, and each
-        pre-token is encoded by itself.
 
         Args:
             text: Any text. Surrogates of the "surrogateescape" error handler give the raw bytes
@@ -106,7 +96,7 @@ class Tokenizer:
         tokens = merge_by_rank(text_to_bytes(pretoken), self._ranks)
         try:
             return [self._ids[token] for token in tokens]
-        except KeyError as error:  # Merged tokens are in the vocabulary: it is a single byte.
+        except KeyError as error:  # __init__ found the product of every merge: this is a byte.
             raise ValueError(f"the vocabulary has no token for byte {error.args[0]!r}") from None
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
@@ -137,3 +127,32 @@ class Tokenizer:
             raise ValueError(
                 f"token id {error.args[0]} is not in the vocabulary of {len(self.vocab)} tokens"
             ) from None
+
+
+def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> Iterator[str]:
+    """Regroup a text that arrives in arbitrary chunks so that no token crosses two of them.
+
+    The tokens of the new chunks, one chunk after another, are those of the whole text. A new chunk
+    ends after a special token, or before a space or line end that follows a visible character: no
+    pre-token crosses such a boundary, and no later text changes the pre-tokens before it. Text
+    without a boundary is kept, and searched again with every chunk, until there is one.
+    """
+    specials = special_pattern(special_tokens)
+    # Matches up to the last visible character that a space or line end follows.
+    boundary = re.compile(r".*\S(?=[ \r\n])", re.DOTALL)
+    longest_special = max(map(len, special_tokens), default=1)
+    kept = ""
+    for chunk in chunks:
+        kept += chunk
+        # A special token that begins at or after this index may not have arrived in full.
+        safe_end = len(kept) - longest_special + 1
+        ends = [found.end() for found in specials.finditer(kept) if found.start() < safe_end]
+        end = ends[-1] if ends else 0
+        # The end may be one greater: there stands the space that the boundary looks at.
+        if last_boundary := boundary.match(kept, end, safe_end + 1):
+            end = last_boundary.end()
+        if end:
+            yield kept[:end]
+            kept = kept[end:]
+    if kept:
+        yield kept

@@ -1,6 +1,6 @@
 """The training loop: batch, loss, backward, clip, schedule, step.
 
-Last in the reading order. What differs from run to run is passed in: `batches` yields one result of
+What differs from run to run is passed in, as __main__.py shows: `batches` yields one result of
 `get_batch` (data.py) for each update, `lr_at` usually calls `cosine_schedule` (optim.py), and
 `on_update` can log, and save with checkpoint.py.
 """
@@ -34,7 +34,7 @@ class Update:
 
 
 class TrainingDivergedError(ValueError):
-    """Training has come to a number that is not finite."""
+    """A loss or a gradient was not finite."""
 
 
 def train(
@@ -60,7 +60,7 @@ def train(
         TrainingDivergedError: A loss or gradient is not finite; that update was not made.
     """
     for step, (inputs, targets) in enumerate(batches, start=1):
-        model.zero_grad()
+        optimizer.zero_grad()
         loss = cross_entropy(model(inputs), targets)
         loss.backward()
         grad_norm = clip_grad_norm(model.parameters(), max_grad_norm)
@@ -74,11 +74,7 @@ def train(
 
 
 def check_finite(update: Update) -> None:
-    """Refuse an update whose loss or gradient is not finite.
-
-    Raises:
-        TrainingDivergedError: One of them is not.
-    """
+    """Raise TrainingDivergedError if the loss or the gradient of an update is not finite."""
     if not math.isfinite(update.loss + update.grad_norm):
         raise TrainingDivergedError(
             f"step {update.step}: loss {update.loss:g}, gradient norm {update.grad_norm:g}; "

@@ -1,7 +1,4 @@
-"""The pre-norm Transformer block, and the language model made of it.
-
-Tested by `make test ARGS="-k transformer"`.
-"""
+"""The Transformer block, and the model made of it. Tested by `make test ARGS="-k transformer"`."""
 
 import torch
 from jaxtyping import Float, Int
@@ -39,9 +36,9 @@ class TransformerBlock(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.ln1 = RMSNorm(d_model, device=device, dtype=dtype)
+        self.ln1 = RMSNorm(d_model, 1e-5, device, dtype)
         self.attn = CausalSelfAttention(d_model, num_heads, rope, device, dtype)
-        self.ln2 = RMSNorm(d_model, device=device, dtype=dtype)
+        self.ln2 = RMSNorm(d_model, 1e-5, device, dtype)
         self.ffn = SwiGLU(d_model, d_ff, device, dtype)
 
     def forward(self, x: Float[Tensor, "... seq d_model"]) -> Float[Tensor, "... seq d_model"]:
@@ -55,9 +52,9 @@ class TransformerLM(nn.Module):
 
     Embedding, pre-norm blocks, a final norm and an output layer with weights of its own (Vaswani et
     al. 2017 take those of the embedding): the architecture of Llama (Touvron et al. 2023, sec. 2.2,
-    https://arxiv.org/abs/2302.13971). `vocab_size` and
-    `context_length` are kept as attributes, which generate.py reads. Its parts in the state dict:
-    `token_embeddings`, `layers.0`, `layers.1`, ..., `ln_final`, `lm_head`.
+    https://arxiv.org/abs/2302.13971). generate.py reads the attributes `vocab_size` and
+    `context_length`. Its parts in the state dict: `token_embeddings`, `layers.0`, `layers.1`, ...,
+    `ln_final`, `lm_head`.
 
     Args:
         vocab_size: Number of token ids.
@@ -92,7 +89,7 @@ class TransformerLM(nn.Module):
             TransformerBlock(d_model, num_heads, d_ff, rope, device, dtype)
             for _ in range(num_layers)
         )
-        self.ln_final = RMSNorm(d_model, device=device, dtype=dtype)
+        self.ln_final = RMSNorm(d_model, 1e-5, device, dtype)
         self.lm_head = Linear(d_model, vocab_size, device, dtype)
 
     def forward(

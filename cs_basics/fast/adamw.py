@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cs_basics.fast.compilation import compile_if_possible
-from cs_basics.optim import AdamW, call_closure
+from cs_basics.optim import AdamW
 
 
 class FusedAdamW(AdamW):
@@ -48,13 +48,12 @@ class FusedAdamW(AdamW):
         self._update = None if update is update_in_place else update
 
     @torch.no_grad()
-    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
-        self, closure: Callable[[], float | Tensor] | None = None
-    ) -> float | Tensor | None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
         """Update every parameter that has a gradient; return what the closure returns."""
         if self._update is None and not self._is_together:
             return super().step(closure)
-        loss = call_closure(closure)
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             states = [self.state[p] for p in params]

@@ -24,7 +24,7 @@ from cs_basics import generate as reference
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode
 from cs_basics.fast.compilation import compile_if_possible
 from cs_basics.fast.sampling import SamplingTensors, sample_fast
-from cs_basics.generate import GREEDY, Sampling, checked_prompt, random_generator, sample
+from cs_basics.generate import GREEDY, Sampling, sample
 from cs_basics.transformer import TransformerLM
 
 PLACES = 32
@@ -229,11 +229,12 @@ def generate_batch(
 ) -> Iterator[list[int | None]]:
     """Continue several prompts, which may differ in length, in one batch.
 
-    Rows are independent: row r is what `generate` returns with seed + r.
+    Rows are independent: row r is what `generate` returns with seed + r, until its context is full
+    (`_make_room`).
 
     Args:
         model: The language model.
-        prompts: Token ids of each text, at least one; the last context_length - 1 are read.
+        prompts: Token ids of each text, at least one.
         max_tokens: As in `generate`.
         sampling: As in `generate`.
         stop_ids: As in `generate`.
@@ -249,10 +250,12 @@ def generate_batch(
     """
     if not prompts:
         raise ValueError("there is no prompt: give at least one")
-    contexts = [checked_prompt(model, prompt) for prompt in prompts]
+    contexts = [_checked(model, prompt) for prompt in prompts]
     rows = range(len(prompts))
     decoder = Decoder(model, len(prompts), sampling, is_compiled)
-    generators = [random_generator(None if seed is None else seed + row) for row in rows]
+    generators = [torch.Generator() for _ in rows]
+    for row, generator in enumerate(generators):
+        generator.manual_seed(generator.seed() if seed is None else seed + row)
     growing = set(rows)
     decoder.read([context[:-1] for context in contexts])
     for _ in range(max_tokens):
@@ -278,7 +281,7 @@ def generate(
     stop_ids: Collection[int] = (),
     seed: int | None = None,
 ) -> Iterator[int]:
-    """Continue one prompt, uncompiled; arguments, results and errors as in generate.py."""
+    """Continue one prompt, uncompiled; as in generate.py, while the text fits into the context."""
     if not can_decode(model):
         yield from reference.generate(model, prompt, max_tokens, sampling, stop_ids, seed)
         return
@@ -286,8 +289,25 @@ def generate(
         yield from (token for token in tokens if token is not None)
 
 
+def _checked(model: TransformerLM, prompt: Sequence[int]) -> list[int]:
+    """Return what the model reads of a prompt.
+
+    Raises:
+        ValueError: The prompt is empty or holds ids that the model does not know.
+    """
+    if not prompt:
+        raise ValueError("the prompt is empty: give at least one token, such as <|endoftext|>")
+    if unknown := [id for id in prompt if not 0 <= id < model.vocab_size]:
+        raise ValueError(f"token id {unknown[0]} is not in [0, {model.vocab_size})")
+    return list(prompt[-model.context_length :])
+
+
 def _make_room(decoder: Decoder, contexts: list[list[int]], growing: set[int]) -> None:
-    """Continue the texts whose context is full from its second half."""
+    """Drop the first half of each context that is full.
+
+    generate.py drops the first token alone. Then every position moves, each key depends on its
+    position, and the whole cache would have to be filled anew for each token, not for every half.
+    """
     max_length = decoder.model.context_length
     for row in growing:
         if len(contexts[row]) > max_length:

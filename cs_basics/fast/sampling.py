@@ -75,13 +75,14 @@ def draw_fast(
     blocks = in_blocks(weights)
     sums = blocks.sum(dim=-1)
     ends = sums.cumsum(dim=-1)
-    point = (1 - uniform.unsqueeze(-1)) * ends[:, -1:]
-    number = (ends < point).sum(dim=-1, keepdim=True)
+    point = uniform.unsqueeze(-1) * ends[:, -1:]
+    number = (ends <= point).sum(dim=-1, keepdim=True)
     before = torch.where(number > 0, ends.gather(-1, (number - 1).clamp(min=0)), 0)
     inner_ends = blocks.take_along_dim(number.unsqueeze(-1), dim=-2).squeeze(-2).cumsum(dim=-1)
-    # The sum of the block and its cumulative sum may be rounded differently.
-    inner_point = torch.minimum(point - before, inner_ends[:, -1:])
-    return (number * BLOCK).squeeze(-1) + (inner_ends < inner_point).sum(dim=-1)
+    # The sum of the block and its cumulative sum may be rounded differently: the last token with a
+    # weight takes what is left.
+    is_before = (inner_ends <= point - before) & (inner_ends < inner_ends[:, -1:])
+    return (number * BLOCK).squeeze(-1) + is_before.sum(dim=-1)
 
 
 def in_blocks(weights: Float[Tensor, "batch vocab_size"]) -> Float[Tensor, "batch blocks size"]:

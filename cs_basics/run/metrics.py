@@ -5,7 +5,7 @@ import logging
 import math
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -72,14 +72,23 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 class Sink(Protocol):
-    """Where each row of metrics goes besides metrics.jsonl."""
+    """Where each row of metrics goes besides metrics.jsonl.
+
+    A sink that raises is reported in one line and gets no more rows: the training goes on.
+    """
+
+    def begin(self, rows: Sequence[Row]) -> None:
+        """Learn which rows the run has so far, before the first new one.
+
+        Of a resumed run, those after its checkpoint are cut off: their updates are repeated.
+        """
 
     def log(self, row: Row) -> None:
         """Take one row."""
         ...
 
 
-class Console:
+class Console(Sink):
     """Prints rows."""
 
     def log(self, row: Row) -> None:
@@ -96,7 +105,7 @@ class MetricsLog:
             after that belong to updates that will be repeated, and are removed.
 
     Attributes:
-        sinks: Where rows go; to be appended to.
+        sinks: Where rows go (`add`).
     """
 
     def __init__(self, path: Path | None, num_bytes: int = 0) -> None:
@@ -116,8 +125,21 @@ class MetricsLog:
         row = {name.replace("__", "/"): value for name, value in values.items()}
         self.rows.append(row)
         self._append(row)
-        for sink in self.sinks:
-            sink.log(row)
+        for sink in list(self.sinks):
+            self._tell(sink, lambda sink=sink: sink.log(row))
+
+    def add(self, sink: Sink) -> None:
+        """Let a sink have each row from now on."""
+        self.sinks.append(sink)
+        self._tell(sink, lambda: sink.begin(self.rows))
+
+    def _tell(self, sink: Sink, act: Callable[[], None]) -> None:
+        """Call a sink; one that raises is dropped."""
+        try:
+            act()
+        except Exception as error:
+            self.sinks.remove(sink)
+            logger.warning("%s gets no more metrics: %s", type(sink).__name__, error)
 
     def log_sample(self, step: int, text: str) -> None:
         """Store a text that the model generated after a step, and show its beginning."""

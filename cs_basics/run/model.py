@@ -59,13 +59,17 @@ def beyond_the_book(section: Any) -> dict[str, object]:  # noqa: ANN401  a datac
 
 
 def check_rooms(config: TrainConfig) -> None:
-    """Refuse settings whose folder is left out.
+    """Refuse settings whose folder is left out, or that the chosen norm ignores.
 
     Raises:
         ValueError: There is such a setting.
     """
     for section in (config.model, config.data, config.optim, config.run):
         _check_section(section)
+    if config.model.norm != ModelConfig.norm:
+        from cs_basics.variants.model import make_norm
+
+        make_norm(config.model)
 
 
 def _check_section(section: Any) -> None:  # noqa: ANN401  a dataclass
@@ -96,8 +100,11 @@ def build_model(
         is_fast: Build it of fast twins, where there are any.
 
     Raises:
-        ValueError: The configuration needs a folder that is left out.
+        ValueError: The configuration needs a folder that is left out, or the device cannot compute
+            what the book computes.
     """
+    if not is_fast and str(device).startswith("mps"):
+        raise ValueError("fast=off needs float64, which device=mps lacks: use fast=auto or the cpu")
     _check_section(config)
     if beyond_the_book(config) or (is_fast and has_room("fast")):
         from cs_basics.variants.model import Transformer

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.metrics import MetricsLog, Row, Sample, format_duration, is_finite
+from cs_basics.run.metrics import MetricsLog, Row, Sample, Sink, format_duration, is_finite
 from cs_basics.run.pages import render, to_svg
 from cs_basics.run.samples import NO_STORY
 from cs_basics.run.token_file import entropies, open_token_file
@@ -47,7 +47,7 @@ PANELS = (
 Find = Callable[[list[Row], tuple[float, float]], Sequence[object]]
 
 
-class Report:
+class Report(Sink):
     """The sink that keeps the report.html of a run up to date; a failure never stops the run.
 
     Args:

@@ -178,7 +178,8 @@ def _train_and_watch(
         Wandb(config.run.wandb if is_first else "disabled", config, folder.path) as wandb,
     ):
         report = Report(folder, config, log, find)
-        log.sinks += [Console(), wandb, report]
+        for sink in (Console(), wandb, report):
+            log.add(sink)
         if is_first:
             report.write("running", is_running=True)  # What draws is loaded before the updates.
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cs_basics.run.metrics import Row
+from cs_basics.run.metrics import Row, Sink
 from cs_basics.settings.run import TrainConfig
 
 Mode = Literal["disabled", "offline", "online"]
@@ -19,7 +19,7 @@ CONNECT_S = 15
 """Seconds after which a run that does not reach the service is kept offline."""
 
 
-class Wandb:
+class Wandb(Sink):
     """Sends a run to Weights & Biases, until the first failure: that is logged and turns it off.
 
     A context manager: the run ends there, too, when the block is left.

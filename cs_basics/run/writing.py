@@ -30,11 +30,10 @@ def hints(text: str, num_tokens: int, context_length: int) -> Iterator[str]:
     """Yield what a user may not expect of a prompt, which has so many tokens."""
     if text.endswith(" "):
         yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
-    num_read = max(context_length - 1, 1)
-    if num_tokens > num_read:
+    if num_tokens > context_length:
         yield (
-            f"the prompt has {num_tokens:,} tokens, and the model reads the last {num_read:,} "
-            f"(context_length={context_length:,})"
+            f"the prompt has {num_tokens:,} tokens, and the model reads the last "
+            f"{context_length:,} (its context_length)"
         )
 
 

@@ -83,6 +83,9 @@ class ModelConfig:
             require_default(self, "rope_theta", because_of="positions")
         if not 0 <= self.norm_eps < math.inf:
             raise ValueError(f"norm_eps={self.norm_eps} must be 0 or greater, and finite")
+        if self.placement == "none":
+            heads = () if self.qk_norm else ("norm_eps",)
+            require_default(self, "norm", *heads, because_of="placement")
         if self.norm == "group-rmsnorm" and self.d_model % NUM_GROUPS:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by {NUM_GROUPS}, the number of groups of "

@@ -123,7 +123,7 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     forget_peak_memory(trainer.device)
     trainer.clock = _clock(config.run)
     with MetricsLog(folder.metrics) as log:
-        log.sinks.append(Console())
+        log.add(Console())
         diverged_at = _train(trainer, log)
         minutes = trainer.clock.elapsed_s / 60
         peak_mb = peak_memory_mb(trainer.device)

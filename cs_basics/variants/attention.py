@@ -108,7 +108,3 @@ class GroupedQueryAttention(CausalSelfAttention):
         is_visible = indices <= indices.unsqueeze(-1)
         attended = scaled_dot_product_attention(q, k, v, is_visible)
         return self.output_proj(rearrange(attended, "... heads seq d -> ... seq (heads d)"))
-
-    def extra_repr(self) -> str:
-        """Name the sizes when the module is printed."""
-        return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, d_head={self.d_head}"

@@ -81,7 +81,3 @@ class FeedForward(nn.Module):
     def hidden(self, x: Float[Tensor, "... d_model"]) -> Float[Tensor, "... d_ff"]:
         """Return the hidden layer, after the activation."""
         return ACTIVATIONS[self.activation](self.w1(x))
-
-    def extra_repr(self) -> str:
-        """Name the choice when the module is printed."""
-        return f"activation={self.activation}"

@@ -9,15 +9,21 @@ from torch import nn
 
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.layers import Embedding, Linear, SwiGLU
-from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.norms import RMSNorm
 from cs_basics.rope import RotaryPositionalEmbedding
-from cs_basics.settings.model import NUM_GROUPS, ModelConfig
+from cs_basics.settings.model import NUM_GROUPS, ModelConfig, require_default
 from cs_basics.transformer import TransformerBlock, TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.blocks import Block, PostNormBlock, SandwichBlock
 from cs_basics.variants.feed_forward import ACTIVATIONS, FeedForward
 from cs_basics.variants.head_bias import BiasedLinear
-from cs_basics.variants.norms import GemmaRMSNorm, GroupRMSNorm, LlamaRMSNorm, PartialRMSNorm
+from cs_basics.variants.norms import (
+    GemmaRMSNorm,
+    GroupRMSNorm,
+    LayerNorm,
+    LlamaRMSNorm,
+    PartialRMSNorm,
+)
 from cs_basics.variants.value_residual import ValueResidualBlock
 
 NORMS: dict[str, Callable[..., nn.Module]] = {
@@ -144,5 +150,12 @@ def make_norm(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> nn.Module:
-    """Build the norm of the residual stream that a configuration names."""
-    return NORMS[config.norm](config.d_model, config.norm_eps, device, dtype)
+    """Build the norm of the residual stream that a configuration names.
+
+    Raises:
+        ValueError: It has no eps, and neither have the heads, but norm_eps is set.
+    """
+    norm = NORMS[config.norm](config.d_model, config.norm_eps, device, dtype)
+    if not (hasattr(norm, "eps") or config.qk_norm):
+        require_default(config, "norm_eps", because_of="norm")
+    return norm

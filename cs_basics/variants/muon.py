@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cs_basics.optim import AdamW, call_closure
+from cs_basics.optim import AdamW
 
 MARGIN = 1.02
 """The interval of a step extends to this factor times the largest value that the step before it
@@ -51,18 +51,16 @@ class Muon(AdamW):
         return [group for group in self.param_groups if "momentum" in group]
 
     @torch.no_grad()
-    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  torch overloads it
-        self, closure: Callable[[], float | Tensor] | None = None
-    ) -> float | Tensor | None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
         """Update every parameter that has a gradient; return what the closure returns."""
-        loss, groups = call_closure(closure), self.param_groups
-        for group in self.matrix_groups():
-            self.update_matrices(group)
+        groups = self.param_groups
         self.param_groups = [group for group in groups if "momentum" not in group]
         try:
-            super().step()
+            loss = super().step(closure)
         finally:
             self.param_groups = groups
+        for group in self.matrix_groups():
+            self.update_matrices(group)
         return loss
 
     def update_matrices(self, group: dict[str, Any]) -> None:

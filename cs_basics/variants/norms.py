@@ -1,4 +1,4 @@
-"""Relatives of RMSNorm: Llama's and Gemma's gain, partial, group and gated RMSNorm.
+"""LayerNorm, and relatives of RMSNorm: Llama's and Gemma's gain, partial, group, gated RMSNorm.
 
 Each treats every vector along the last axis by itself, computes in at least float32 and returns
 the dtype of its input. Read cs_basics/norms.py first. Tested by `make test ARGS="-k norm"`.
@@ -13,6 +13,48 @@ from torch import Tensor, nn
 
 from cs_basics.functional import silu
 from cs_basics.norms import RMSNorm
+
+
+class LayerNorm(nn.Module):
+    """Shift each vector to mean 0 and divide it by its standard deviation; apply gain and bias.
+
+    (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba, Kiros and Hinton 2016, eq. 4
+    (https://arxiv.org/abs/1607.06450), with eps added inside the root; the variance is the mean
+    of the squared deviations (divided by d_model, not by d_model - 1). Without the bias
+    it is RMSNorm applied to x - mean(x).
+
+    Args:
+        d_model: Size of the last axis.
+        eps: Added to the variance, so that a constant vector is not divided by 0.
+        bias: Whether there is a bias.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        eps: float = 1e-5,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.d_model, self.eps = d_model, eps
+        self.weight = nn.Parameter(torch.ones(d_model, device=device, dtype=dtype))
+        zeros = torch.zeros(d_model, device=device, dtype=dtype)
+        self.bias = nn.Parameter(zeros) if bias else None
+
+    def forward(
+        self, x: Float[Tensor, "... {self.d_model}"]
+    ) -> Float[Tensor, "... {self.d_model}"]:
+        """Return the normalised x, same shape and dtype."""
+        wide = widen(x)
+        deviation = wide - wide.mean(dim=-1, keepdim=True)
+        variance = (deviation * deviation).mean(dim=-1, keepdim=True)
+        result = deviation * torch.rsqrt(variance + self.eps) * self.weight
+        if self.bias is not None:
+            result = result + self.bias
+        return result.to(x.dtype)
 
 
 class LlamaRMSNorm(RMSNorm):
@@ -78,7 +120,7 @@ class PartialRMSNorm(RMSNorm):
         fraction: Share of the coordinates that is measured, above 0 and at most 1.
 
     Raises:
-        ValueError: fraction is out of its range, or eps is negative.
+        ValueError: fraction is out of its range.
     """
 
     def __init__(
@@ -104,10 +146,6 @@ class PartialRMSNorm(RMSNorm):
         measured = wide[..., : self.num_measured]
         return (wide * reciprocal_rms(measured, self.eps) * self.weight).to(x.dtype)
 
-    def extra_repr(self) -> str:
-        """Name the choices when the module is printed."""
-        return f"{super().extra_repr()}, num_measured={self.num_measured}"
-
 
 class GroupRMSNorm(RMSNorm):
     """Divide each group of neighbouring coordinates by a root mean square of its own.
@@ -124,7 +162,7 @@ class GroupRMSNorm(RMSNorm):
         num_groups: Groups of equal size; 1 is RMSNorm.
 
     Raises:
-        ValueError: num_groups does not divide d_model, or eps is negative.
+        ValueError: num_groups does not divide d_model.
     """
 
     def __init__(
@@ -150,10 +188,6 @@ class GroupRMSNorm(RMSNorm):
         normalised = rearrange(groups, "... group d -> ... (group d)")
         return (normalised * self.weight).to(x.dtype)
 
-    def extra_repr(self) -> str:
-        """Name the choices when the module is printed."""
-        return f"{super().extra_repr()}, num_groups={self.num_groups}"
-
 
 class GatedRMSNorm(nn.Module):
     """Normalise, and let a second input decide how much of each coordinate passes.
@@ -169,9 +203,6 @@ class GatedRMSNorm(nn.Module):
         device: Where the gain lives.
         dtype: Float type of the gain; it starts at 1.
         gate_first: Gate what goes into the norm instead of what comes out.
-
-    Raises:
-        ValueError: eps is negative.
     """
 
     def __init__(
@@ -184,8 +215,6 @@ class GatedRMSNorm(nn.Module):
         gate_first: bool = False,
     ) -> None:
         super().__init__()
-        if not eps >= 0:
-            raise ValueError(f"eps={eps} must be 0 or greater")
         self.d_model, self.eps, self.gate_first = d_model, eps, gate_first
         self.weight = nn.Parameter(torch.ones(d_model, device=device, dtype=dtype))
 
@@ -206,10 +235,6 @@ class GatedRMSNorm(nn.Module):
         if not self.gate_first:
             result = result * opening
         return result.to(x.dtype)
-
-    def extra_repr(self) -> str:
-        """Name the choices when the module is printed."""
-        return f"d_model={self.d_model}, eps={self.eps}, gate_first={self.gate_first}"
 
 
 def widen(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

@@ -1,5 +1,6 @@
 """Small models of every form, their fast twins, and what a training step reads of them."""
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -21,7 +22,10 @@ FORMS = {
     },
     "no norms, no positions": {"placement": "none", "positions": "none"},
     "grouped, tied": {"num_kv_heads": 2, "tie_embeddings": True},
-    "heads of 12": {"num_heads": 3, "head_dim": 12, "num_kv_heads": 1, "ffn": "silu"},
+    "heads of 12": {
+        "num_heads": 3, "head_dim": 12, "num_kv_heads": 1, "ffn": "silu",
+        "norm": "layernorm-no-bias", "norm_eps": 0.1,
+    },
     "group norm, relu": {"norm": "group-rmsnorm", "norm_eps": 0.1, "ffn": "relu"},
     "QK-norm, llama's order": {
         "qk_norm": True, "norm": "rmsnorm-llama", "norm_eps": 0.1, "head_dim": 6,
@@ -34,9 +38,33 @@ FORMS = {
     },
     "value residual, grouped, QK-norm": {
         "value_residual": True, "num_kv_heads": 2, "qk_norm": True, "num_layers": 3,
+        "norm": "partial-rmsnorm",
     },
 }  # fmt: skip
 """Every part in which models differ, at least once."""
+
+
+def rms(x, eps, measured=None):
+    measured = x if measured is None else measured
+    return x / np.sqrt(np.mean(measured * measured, -1, keepdims=True) + eps)
+
+
+def centred(x):
+    return x - x.mean(-1, keepdims=True)
+
+
+NORM_FORMULAS = {
+    "rmsnorm": lambda x, eps, weight: rms(x, eps) * weight,
+    "rmsnorm-llama": lambda x, eps, weight: rms(x, eps) * weight,
+    "rmsnorm-gemma": lambda x, eps, weight: rms(x, eps) * (1 + weight),
+    "layernorm": lambda x, eps, weight, bias: rms(centred(x), eps) * weight + bias,
+    "layernorm-no-bias": lambda x, eps, weight: rms(centred(x), eps) * weight,
+    "partial-rmsnorm": lambda x, eps, weight: rms(x, eps, x[..., :2]) * weight,
+    "group-rmsnorm": lambda x, eps, weight: (
+        np.concatenate([rms(part, eps) for part in np.split(x, 8, -1)], -1) * weight
+    ),
+}
+"""What each norm returns, in NumPy: of x, eps and its parameters by name."""
 
 
 def book_model():

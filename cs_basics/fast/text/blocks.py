@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.fast.text.boundaries import Bytes, Span, spans
-from cs_basics.pretokenize import independent_chunks, text_to_bytes
+from cs_basics.pretokenize import text_to_bytes
+from cs_basics.tokenizer import independent_chunks
 
 CHUNK_BYTES = 1 << 17
 """Bytes of text handled at once: so few that its words stay in the processor's cache."""

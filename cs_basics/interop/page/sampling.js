@@ -10,8 +10,8 @@ import { softmax } from "./tensor.js";
  * Draw a token.
  * @param {Float32Array} logits
  * @param {Sampling} sampling
- * @param {number} uniform a random number in [0, 1), which says where on a line we look, from its end:
- *   the tokens lie on it side by side, each as long as its probability
+ * @param {number} uniform a random number in [0, 1): the first token is drawn at which the sum of
+ *   probabilities exceeds this share of the whole sum
  */
 export function sample(logits, { temperature, top_k, top_p }, uniform) {
   if (temperature === 0) return argmax(logits);
@@ -19,11 +19,10 @@ export function sample(logits, { temperature, top_k, top_p }, uniform) {
   const probabilities = softmax(logits.map((score) => (score - highest) / temperature));
   const ordered = probabilities.slice().sort().reverse().subarray(0, top_k ?? undefined);
   const least = ordered[numKept(ordered, top_p ?? 1) - 1];
-  const ends = new Float64Array(logits.length);
+  const sums = new Float64Array(logits.length);
   let total = 0;
-  probabilities.forEach((p, id) => { ends[id] = total += p >= least ? p : 0; });
-  const point = (1 - uniform) * total;
-  return ends.findIndex((end) => end >= point);
+  probabilities.forEach((p, id) => { sums[id] = total += p >= least ? p : 0; });
+  return sums.findIndex((sum) => sum > uniform * total);
 }
 
 /**

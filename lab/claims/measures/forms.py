@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import (
     GatedRMSNorm,
     GemmaRMSNorm,
     GroupRMSNorm,
+    LayerNorm,
     LlamaRMSNorm,
     PartialRMSNorm,
 )

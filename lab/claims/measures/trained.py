@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from cs_basics.functional import silu
-from cs_basics.norms import LayerNorm, RMSNorm
+from cs_basics.norms import RMSNorm
 from cs_basics.study.microscope.reading import norms_of, read
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.feed_forward import ACTIVATIONS
 from cs_basics.variants.model import Transformer
+from cs_basics.variants.norms import LayerNorm
 from lab.claims.measures.depth import change_by_eps
 from lab.claims.measures.draws import normal
 from lab.claims.measures.trainings import Trained

@@ -1,8 +1,8 @@
 """Changes of a whole implementation, as text: the lines before (-) and after (+), in places.
 
     == rmsnorm | eps is missing | norms.py | eps is missing
-    -        normalised = wide * torch.rsqrt(mean_square + self.eps)
-    +        normalised = wide * torch.rsqrt(mean_square)
+    -        normalised = x32 * torch.rsqrt(mean_square + self.eps)
+    +        normalised = x32 * torch.rsqrt(mean_square)
     @ tests/adapters.py
     -...
     > ./my_model.py functional layers

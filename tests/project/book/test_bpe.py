@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import text as oracles
 
-from cs_basics.bpe import learn_merges, train_bpe
+from cs_basics.bpe import learn_merges, learn_merges_naively, train_bpe
 from cs_basics.fast import accelerate
 from cs_basics.fast.text.train_bpe import learn_merges as learn_with_a_heap
 
@@ -32,7 +32,11 @@ def text(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("learn", [learn_merges, learn_with_a_heap], ids=["book", "fast"])
+@pytest.mark.parametrize(
+    "learn",
+    [learn_merges_naively, learn_merges, learn_with_a_heap],
+    ids=["the idea", "the book", "fast"],
+)
 @given(corpus=corpora, num_merges=st.integers(0, 60))
 def test_learned_merges_are_those_of_counting_all_pairs_anew(learn, corpus, num_merges):
     counts = {word.decode("utf-8", "surrogateescape"): count for word, count in corpus.items()}
@@ -66,7 +70,7 @@ def test_too_few_pairs_give_a_smaller_vocabulary_and_a_warning(
     ("vocab_size", "special_tokens", "message"),
     [
         (257, [EOT, "<pad>"], "vocab_size=257 .* at least 258"),
-        (300, [EOT, EOT], "more than once"),
+        (300, [EOT, EOT], "empty or repeated"),
     ],
 )
 def test_impossible_requests_are_refused(train, text, vocab_size, special_tokens, message):

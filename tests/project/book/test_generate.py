@@ -1,4 +1,4 @@
-"""Sampling by definition: each setting does what it says."""
+"""Generation by definition: each setting of sampling does what it says."""
 
 import pytest
 import torch
@@ -20,18 +20,13 @@ def likeliest(model, context):
     return int(model(torch.tensor([context]))[0, -1].argmax())
 
 
-def test_greedy_tokens_are_those_of_the_context_which_forgets_its_first_half_when_full(model):
-    context, written = [1, 7, 8], list(generate(model, [1, 7, 8], 40))
+@pytest.mark.parametrize("prompt", [[1, 7, 8], [5] * 30 + list(range(15))])
+def test_each_greedy_token_is_that_of_the_last_tokens_that_fit_into_the_context(model, prompt):
+    text, written = list(prompt), list(generate(model, prompt, 40))
     assert len(written) == 40
     for token in written:
-        context = context if len(context) <= 16 else context[-8:]
-        assert token == likeliest(model, context)
-        context.append(token)
-
-
-def test_a_prompt_longer_than_the_context_is_cut(model):
-    prompt = [5] * 30 + list(range(15))
-    assert list(generate(model, prompt, 1)) == [likeliest(model, prompt[-15:])]
+        assert token == likeliest(model, text[-16:])
+        text.append(token)
 
 
 def test_a_seed_repeats_and_no_seed_does_not(model):
@@ -66,7 +61,7 @@ def test_bad_prompts_are_named(model, prompt, message):
     ("settings", "message"),
     [
         ({"temperature": float("nan")}, "temperature=nan"),
-        ({"temperature": 1e-40}, "temperature=1e-40"),
+        ({"temperature": -0.1}, "temperature=-0.1"),
         ({"top_k": 0}, "top_k=0"),
         ({"top_p": 0.0}, "top_p=0.0"),
         ({"top_p": 1.5}, "top_p=1.5"),
@@ -87,7 +82,7 @@ LEVEL = [0.2, 0.3, 0.2, 0.2, 0.1]
         (PROBABILITIES, {}, PROBABILITIES),
         (PROBABILITIES, {"temperature": 0.5}, [p * p for p in PROBABILITIES]),
         (PROBABILITIES, {"temperature": 0}, [0, 1, 0, 0]),
-        (PROBABILITIES, {"temperature": 1e-30}, [0, 1, 0, 0]),
+        (PROBABILITIES, {"temperature": 5e-324}, [0, 1, 0, 0]),
         (PROBABILITIES, {"top_k": 2}, [0, 0.5, 0, 0.25]),
         (PROBABILITIES, {"top_k": 99}, PROBABILITIES),
         # The token that crosses is kept, and the likeliest always, even of 0 in float32.
@@ -117,3 +112,20 @@ def test_drawing_never_leaves_the_tokens_that_have_weight(monkeypatch, uniform):
     weights = torch.tensor([0.0, 0.7, 0.0, 1e-30, 0.3, 0.0])
     for scale in (1.0, 1e-6, 3e5):
         assert weights[sample((scale * weights).log(), Sampling(), torch.Generator())] > 0
+
+
+def test_a_top_p_of_1_keeps_every_token(monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: torch.tensor(1 - 2**-24))
+    # Next to the first token, 1e-9 is lost in a sum of float32; yet it is the last of the sum.
+    logits = torch.tensor([1.0, *[1e-9] * 1000]).log()
+    assert sample(logits, Sampling(top_p=1.0), torch.Generator()) > 500
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_scores_that_are_not_finite_are_named_instead_of_drawn_from(broken, temperature):
+    logits = torch.full((4,), -float("inf"))
+    logits[2] = broken
+    with pytest.raises(ValueError, match=f"the highest score is {broken}"):
+        sample(logits, Sampling(temperature=temperature), torch.Generator())
+    assert sample(torch.tensor([-float("inf"), 0.0]), Sampling(), torch.Generator()) == 1

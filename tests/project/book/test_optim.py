@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from cs_basics.optim import SGD, clip_grad_norm
+from cs_basics.optim import SGD, AdamW, clip_grad_norm
 
 
 def test_the_rate_of_gradient_descent_falls_with_the_root_of_the_step():
@@ -23,8 +23,16 @@ def test_the_rate_of_gradient_descent_falls_with_the_root_of_the_step():
         expected -= 0.5 / math.sqrt(step + 1) * 2 * expected
         torch.testing.assert_close(p.detach(), expected)
     assert without.tolist() == [2.0, -1.0]
-    with pytest.raises(ValueError, match="lr=-1 is negative"):
-        SGD([p], lr=-1)
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
+def test_numbers_that_no_update_can_be_made_with_are_refused(value):
+    p = torch.nn.Parameter(torch.ones(2))
+    for name, optimizer in [("lr", SGD), *((n, AdamW) for n in ("lr", "eps", "weight_decay"))]:
+        with pytest.raises(ValueError, match=f"{name}={value} must be finite and at least 0"):
+            optimizer([p], **{name: value})
+    with pytest.raises(ValueError, match=rf"betas=\(0.9, {value}\)"):
+        AdamW([p], betas=(0.9, value))
 
 
 @pytest.mark.parametrize("max_norm", [0.0, -1.0, math.nan])

@@ -11,7 +11,7 @@ from cs_basics.fast import batch_generator, cached, decoding
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product
 from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
-from cs_basics.generate import GREEDY, Sampling, generate
+from cs_basics.generate import GREEDY, Sampling, generate, sample
 from cs_basics.layers import Linear
 from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.model import Transformer
@@ -35,6 +35,19 @@ def model():
     return sharp_model()
 
 
+def by_definition(model, prompt, num_tokens, sampling=GREEDY, seed=0):
+    """Write without a cache, dropping the first half of a context that is full."""
+    context, written = list(prompt), []
+    generator = torch.Generator().manual_seed(seed)
+    while len(written) < num_tokens:
+        context = context if len(context) <= 16 else context[-8:]
+        with torch.no_grad():
+            logits = model(torch.tensor([context]))[0, -1]
+        written.append(sample(logits, sampling, generator))
+        context.append(written[-1])
+    return written
+
+
 def texts_of(steps, num_rows):
     """Turn steps into texts; None may only follow the end of a text."""
     texts = [[] for _ in range(num_rows)]
@@ -53,7 +66,7 @@ def texts_of(steps, num_rows):
 def test_greedy_tokens_with_a_cache_and_of_a_batch_are_those_of_the_definition(form):
     clear = sharp_model(**FORMS[form])
     # 20 tokens: each row's context fills, at another step than its neighbour's.
-    expected = [list(generate(clear, prompt, 20)) for prompt in PROMPTS]
+    expected = [by_definition(clear, prompt, 20) for prompt in PROMPTS]
     assert len(set(map(tuple, expected))) > 1
     for model in (clear, fast_twin(clear)):
         assert texts_of(generate_batch(model, PROMPTS, 20), len(PROMPTS)) == expected
@@ -106,7 +119,11 @@ def test_of_a_model_with_unknown_parts_the_definition_writes(model):
 def test_every_setting_gives_the_tokens_of_the_definition(model, sampling):
     together = texts_of(generate_batch(model, PROMPTS, 24, sampling, seed=5), len(PROMPTS))
     for row, prompt in enumerate(PROMPTS):
-        assert together[row] == list(generate(model, prompt, 24, sampling, seed=5 + row))
+        assert together[row] == by_definition(model, prompt, 24, sampling, seed=5 + row)
+        # The book's own generation drops one token at a time: equal until there is one to drop.
+        fits = 17 - len(prompt)
+        until_full = list(generate(model, prompt, fits, sampling, seed=5 + row))
+        assert together[row][:fits] == until_full
     one = generate_with_cache(model, PROMPTS[2], 24, sampling, seed=7)
     assert list(one) == together[2]
     assert together != texts_of(generate_batch(model, PROMPTS, 24), len(PROMPTS))
@@ -122,6 +139,13 @@ def test_a_stop_token_ends_its_row_only_and_steps_end_with_the_last_text(model):
         assert len(steps) == max(map(len, expected))
         assert len(expected[0]) < 12
     assert len(steps) < 12
+
+
+def test_of_a_prompt_that_is_too_long_the_last_tokens_are_read(model):
+    prompt = list(range(30))
+    written = list(generate_with_cache(model, prompt, 12))
+    assert written == by_definition(model, prompt[-16:], 12)
+    assert written[0] == next(generate(model, prompt, 1))
 
 
 def test_is_end_is_told_every_token_and_ends_its_row(model):
@@ -223,7 +247,7 @@ def test_a_compiled_step_of_one_row_sums_products_to_the_same_scores(model, monk
     monkeypatch.setattr(
         cached, "row_product", lambda x, weight: calls.append(x) or row_product(x, weight)
     )
-    expected = list(generate(model, PROMPTS[0], 20))
+    expected = by_definition(model, PROMPTS[0], 20)
     for is_compiling, num_rows, is_summed in ((False, 1, False), (True, 2, False), (True, 1, True)):
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda is_it=is_compiling: is_it)
         calls.clear()

@@ -48,7 +48,7 @@ def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_
 def test_a_row_is_shown_to_people(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     with MetricsLog(tmp_path / "m.jsonl") as log:
-        log.sinks.append(Console())
+        log.add(Console())
         log.log(
             step=1200,
             train__loss=2.5,
@@ -62,6 +62,31 @@ def test_a_row_is_shown_to_people(tmp_path, caplog):
     line = "step  1,200 | loss 2.500 | lr 3.0e-03 |   8,100 tokens/s | 65% of peak | 1,040 MB"
     assert f"{line} | 1m 01s left" in caplog.text
     assert caplog.messages[-1].endswith("tokens/s"), "what is not known is left out"
+
+
+class Copy:
+    """A sink that keeps its own rows, and fails at one of them."""
+
+    def begin(self, rows):
+        self.rows = list(rows)
+
+    def log(self, row):
+        if row["step"] == 8:
+            raise OSError("no space left")
+        self.rows.append(row)
+
+
+def test_a_sink_is_told_which_rows_are_left_and_its_failure_costs_nothing_else(tmp_path, caplog):
+    path, first, second = tmp_path / "metrics.jsonl", Copy(), Copy()
+    path.write_text('{"step": 1}\n{"step": 9}\n')
+    with MetricsLog(path, num_bytes=len('{"step": 1}\n')) as log:
+        log.add(first)
+        for step in (7, 8, 9):
+            log.log(step=step)
+        log.add(second)
+    assert [row["step"] for row in first.rows] == [1, 7]
+    assert [row["step"] for row in second.rows] == [1, 7, 8, 9] == [r["step"] for r in log.rows]
+    assert caplog.messages == ["Copy gets no more metrics: no space left"]
 
 
 def test_the_beginning_of_a_sample_is_shown_and_no_terminal_obeys_it(tmp_path, caplog):

@@ -105,7 +105,7 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
     monkeypatch.setitem(sys.modules, "wandb", None if broken == "import" else fake)
     path = tmp_path / "metrics.jsonl"
     with Wandb("online", CONFIG, tmp_path) as wandb, MetricsLog(path) as log:
-        log.sinks.append(wandb)
+        log.add(wandb)
         for step in range(3):
             log.log(step=step, train__loss=1.0)
         wandb.log_results(tmp_path / "loss.png", ["a story"])
@@ -212,7 +212,7 @@ def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypat
     folder = RunFolder(tmp_path)
     with MetricsLog(folder.metrics) as log:
         report = Report(folder, CONFIG, log)
-        log.sinks.append(report)
+        log.add(report)
         log.log(step=1, train__loss=2.0)
         first = folder.report.read_bytes()
         assert b'http-equiv="refresh"' in first

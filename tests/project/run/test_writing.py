@@ -46,10 +46,10 @@ def test_texts_are_streamed_and_end_before_their_stop_strings(model):
 
 def test_every_row_is_what_generate_writes_with_its_own_seed(model):
     rows = [[], []]
-    for step in generate_rows(model, PROMPTS, 40, BOLD, seed=3):
+    for step in generate_rows(model, PROMPTS, 30, BOLD, seed=3):
         for row, token in enumerate(step):
             if token is not None:
                 rows[row].append(token)
     assert rows == [
-        list(generate(model, prompt, 40, BOLD, seed=3 + row)) for row, prompt in enumerate(PROMPTS)
+        list(generate(model, prompt, 30, BOLD, seed=3 + row)) for row, prompt in enumerate(PROMPTS)
     ]

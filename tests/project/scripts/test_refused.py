@@ -64,7 +64,7 @@ REFUSED = {
     f"{TOKENS} 200": "vocab_size=200",
     f"{TOKENS} 300 --out tokenizer": "--overwrite",
     f"{TOKENS} 300 --out text.txt": "is a file",
-    f"{TOKENS} 300 --special-tokens a a": "more than once",
+    f"{TOKENS} 300 --special-tokens a a": "empty or repeated",
     f"{ENCODE} --text tokenizer --out new": "folder",
     f"{ENCODE} --text text.txt --out new --tokenizer missing": "missing holds no vocab.json: give",
     f"{ENCODE} --text text.txt --out new --tokenizer broken/tokenizer": "is not a JSON file",

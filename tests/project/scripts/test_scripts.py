@@ -192,7 +192,7 @@ def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
     assert "hint" not in script(*write, "Once upon").err
     assert "'Once upon ' ends in a blank" in script(*write, "Once upon ").err
     told = script(*write, "Once upon a time" * 100).err
-    read = RunFolder(trained).read_config().model.context_length - 1
+    read = RunFolder(trained).read_config().model.context_length
     assert f"tokens, and the model reads the last {read}" in told
 
 

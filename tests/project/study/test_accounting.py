@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 import torch
+from models import FORMS
 from torch.utils.flop_counter import FlopCounterMode
 
 from cs_basics.fast.cached import DecodingLM, KVCache
@@ -19,25 +20,9 @@ from cs_basics.variants.model import Transformer
 PLAIN = ModelConfig(
     vocab_size=96, context_length=24, d_model=32, num_layers=3, num_heads=4, d_ff=80
 )
-VARIANTS = {
-    "plain": {},
-    "sandwich": {"placement": "sandwich"},
-    "no norm": {"placement": "none"},
-    "layernorm": {"norm": "layernorm"},
-    "partial": {"norm": "partial-rmsnorm"},
-    "group": {"norm": "group-rmsnorm"},
-    "silu": {"ffn": "silu"},
-    "relu squared": {"ffn": "relu-squared"},
-    "qk norm": {"qk_norm": True},
-    "tied, with a bias": {"tie_embeddings": True, "head_bias": True},
-    "value residual, grouped queries": {"value_residual": True, "num_kv_heads": 2},
-    "grouped queries, qk norm": {"num_kv_heads": 1, "qk_norm": True},
-    "no positions": {"positions": "none"},
-    "heads of another size": {"head_dim": 12, "num_heads": 3, "num_kv_heads": 1, "qk_norm": True},
-}
 
 
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())
+@pytest.fixture(params=FORMS.values(), ids=FORMS.keys())
 def config(request):
     """A small model of each variant."""
     return dataclasses.replace(PLAIN, **request.param)

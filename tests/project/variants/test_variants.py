@@ -2,20 +2,30 @@
 
 import dataclasses
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
-from models import FORMS, SIZES, batch_of, loss_and_gradients, small_model
+from models import (
+    FORMS,
+    NORM_FORMULAS,
+    SIZES,
+    batch_of,
+    loss_and_gradients,
+    rms,
+    small_model,
+)
 
 from cs_basics.norms import RMSNorm
 from cs_basics.run.distributed import World
 from cs_basics.run.layout import check_layout
-from cs_basics.settings.model import ModelConfig
+from cs_basics.run.model import check_rooms
+from cs_basics.settings.model import FeedForwardKind, ModelConfig, NormKind
 from cs_basics.transformer import TransformerLM
 from cs_basics.variants.attention import GroupedQueryAttention
 from cs_basics.variants.feed_forward import ACTIVATIONS
-from cs_basics.variants.model import Transformer
+from cs_basics.variants.model import NORMS, Transformer
 from cs_basics.variants.norms import LlamaRMSNorm
 
 IDS, _ = BATCH = batch_of(2, 9)
@@ -34,19 +44,10 @@ class InNumPy:
         self.config = model.config
         self.weights = {name: value.numpy() for name, value in model.state_dict().items()}
 
-    def rms(self, x):
-        return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + self.config.norm_eps)
-
     def norm(self, x, name):
-        weight = self.weights.get(f"{name}.weight")
-        if weight is None:
-            return x
-        kind = self.config.norm
-        if kind == "layernorm":
-            return self.rms(x - x.mean(-1, keepdims=True)) * weight + self.weights[f"{name}.bias"]
-        if kind == "group-rmsnorm":
-            return np.concatenate([self.rms(part) for part in np.split(x, 8, -1)], -1) * weight
-        return self.rms(x) * (1 + weight if kind == "rmsnorm-gemma" else weight)
+        found = [key for key in self.weights if key.rpartition(".")[0] == name]
+        given = {key.rpartition(".")[2]: self.weights[key] for key in found}
+        return NORM_FORMULAS[self.config.norm](x, self.config.norm_eps, **given) if given else x
 
     def turned(self, vector, position):
         """Each pair (2 i, 2 i + 1) as a complex number, times e^(i angle)."""
@@ -71,7 +72,9 @@ class InNumPy:
             if norm is None:
                 return vector
             if self.config.qk_norm:
-                vector = self.rms(vector) * self.weights[f"{name}.attn.{norm}.weight"]
+                vector = (
+                    rms(vector, self.config.norm_eps) * self.weights[f"{name}.attn.{norm}.weight"]
+                )
             return self.turned(vector, position)
 
         found = np.zeros_like(q)
@@ -117,6 +120,13 @@ def test_a_model_is_what_its_configuration_says_and_every_part_of_it_learns(form
     for name, gradient in loss_and_gradients(model, BATCH).items():
         assert gradient.isfinite().all(), name
         assert gradient.abs().max() > 0, name
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("norm", NormKind), ("ffn", FeedForwardKind)])
+def test_every_kind_of_a_part_is_in_a_form(name, kinds):
+    defaults = ModelConfig()
+    found = {form.get(name, getattr(defaults, name)) for form in FORMS.values()}
+    assert found == set(get_args(kinds))
 
 
 def test_the_defaults_are_the_model_of_the_book_and_nothing_else():
@@ -207,6 +217,8 @@ def test_what_tensor_parallelism_cannot_share_out_is_refused(tiny_config, name):
         ({"norm": "group-rmsnorm", "d_model": 60, "num_heads": 6}, "d_model=60 is not divisible"),
         ({"ffn": "tanh"}, "ffn='tanh' is unknown: choose one of swiglu, silu, "),
         ({"norm_eps": -1}, "norm_eps=-1 must be 0 or greater"),
+        ({"norm": "layernorm", "placement": "none"}, "norm=layernorm has no effect with placement"),
+        ({"norm_eps": 0.1, "placement": "none"}, "norm_eps=0.1 has no effect with placement=none"),
         ({"num_kv_heads": 3}, "num_kv_heads=3 must be a divisor of num_heads=16"),
         ({"num_heads": 512}, "heads of odd size 1: choose"),
         ({"head_dim": 0}, "head_dim=0 must be at least 1"),
@@ -220,6 +232,15 @@ def test_what_tensor_parallelism_cannot_share_out_is_refused(tiny_config, name):
 def test_choices_that_do_not_fit_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         ModelConfig(**wrong)
+
+
+def test_an_eps_that_the_norm_does_not_have_is_refused(monkeypatch, tiny_config):
+    monkeypatch.setitem(NORMS, "layernorm", lambda *_: torch.nn.Identity())
+    config = tiny_config.replace(norm="layernorm")
+    check_rooms(config)
+    check_rooms(config.replace(norm_eps=0.1, qk_norm=True))  # The heads' norms have it.
+    with pytest.raises(ValueError, match=r"norm_eps=0.1 has no effect with norm=layernorm"):
+        check_rooms(config.replace(norm_eps=0.1))
 
 
 def test_queries_and_keys_are_normalised_in_the_order_of_the_other_norms():
