@@ -5,12 +5,10 @@ python scripts/train.py stories --train-text FILE --valid-text FILE --max-minute
 python scripts/train.py stories --run-dir runs/stories --resume
 """
 
-import contextlib
 import logging
 import os
 import re
 import sys
-from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -26,23 +24,16 @@ from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.run import train_run
 from cs_basics.run.stopping import TrainingStoppedError
-from cs_basics.run.training_run import train_run
 from cs_basics.run.writing import first_words
 from cs_basics.settings.presets import PRESETS
-from cs_basics.settings.run import SECTIONS, TrainConfig
+from cs_basics.settings.run import FREE_ON_RESUME, SECTIONS, TrainConfig
 from cs_basics.study.doctor.of_run import Examination
 
 RUNS = Path("runs")
 OVERFITTED = 0.97
 """A best loss below this share of the last one is more than chance, and said."""
-
-FREE_ON_RESUME = {
-    *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
-    *("eval_every", "num_samples", "grad_accum_steps", "parallel"),
-    *("train_text", "valid_text"),  # They may have moved; other texts are refused by their size.
-}
-"""Settings that may be changed when a run is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +90,39 @@ def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     look.logger.disabled = not command.warn
+    config, resume = settings_of(command, world)
+    if IS_EDITION and world.is_first and not resume:
+        from rehearse import check
+
+        check()
+    examination = Examination() if command.doctor else None
+    on_progress = progress_printer() if world.is_first else None
+    page = make_page if command.page else None
+    folder = RunFolder(config.run.run_dir or RUNS)
+    go_on = command_line("train", command.preset, "--run-dir", folder.path, "--resume")
+    try:
+        result = train_run(config, resume, on_progress, world, page, examination)
+    except TrainingStoppedError as stopped:
+        if world.is_first:
+            print(f"{stopped}, and saved; go on by\n  {go_on}")
+        # The exit code of a program that a signal ended: the run is not finished.
+        sys.exit(128 + stopped.signal_number)
+    except KeyboardInterrupt:
+        if world.is_first and folder.config.exists():
+            print(f"what is prepared is kept; go on by\n  {go_on}")
+        raise
+    if world.is_first:
+        show_result(folder, result)
+        if examination:
+            print(f"doctor         {examination.verdict}")
+
+
+def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, bool]:
+    """Return the settings of the run, with its folder, and whether it is resumed.
+
+    Raises:
+        ValueError: Flags exclude each other, or must not change on resume.
+    """
     config = command.config()
     if "text" in (names := names_in(sys.argv[1:])) and names & {"train_text", "valid_text"}:
         raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
@@ -112,37 +136,8 @@ def train_in(world: World, command: TrainCommand) -> None:
     resume = command.resume or bool(world.from_first(is_begun))
     if resume:
         stored = RunFolder(run_dir).read_config()
-        config = resumed_config(stored, config, command.preset, names_in(sys.argv[1:]))
-    if IS_EDITION and world.is_first and not resume:
-        from rehearse import check
-
-        check()
-    examination = Examination() if command.doctor else None
-    on_progress = progress_printer() if world.is_first else None
-    page = make_page if command.page else None
-    with way_to_go_on(world, command.preset, run_dir):
-        result = train_run(config, resume, on_progress, world, page, examination)
-    if world.is_first:
-        show_result(RunFolder(run_dir), result)
-        if examination:
-            print(f"doctor         {examination.verdict}")
-
-
-@contextlib.contextmanager
-def way_to_go_on(world: World, preset: str, run_dir: Path) -> Generator[None]:
-    """Print the command that resumes a run which is stopped, and end the script."""
-    go_on = f"go on by\n  {command_line('train', preset, '--run-dir', run_dir, '--resume')}"
-    try:
-        yield
-    except TrainingStoppedError as stopped:
-        if world.is_first:
-            print(f"{stopped}, and saved; {go_on}")
-        # The exit code of a program that a signal ended: the run is not finished.
-        sys.exit(128 + stopped.signal_number)
-    except KeyboardInterrupt:
-        if world.is_first and RunFolder(run_dir).config.exists():
-            print(f"what is prepared is kept; {go_on}")
-        raise
+        config = resumed_config(stored, config, command.preset, names)
+    return config, resume
 
 
 def make_page(folder: RunFolder) -> None:

@@ -1,4 +1,4 @@
-"""Clocks of a run: progress towards its limits, and time per update."""
+"""The clock of a run: progress towards its limits."""
 
 import math
 import time
@@ -20,6 +20,10 @@ class Clock:
     """Elapsed seconds that all processes of the run agreed on; None: read the clock."""
 
     def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Start a run now."""
         self._start = time.monotonic()
         self._first: tuple[int, float] | None = None
 
@@ -71,29 +75,3 @@ class Clock:
         by_steps = (self.max_steps - step) * seconds_per_step if self.max_steps else math.inf
         by_time = self.max_seconds - self.elapsed_s if self.max_seconds else math.inf
         return max(0.0, min(by_steps, by_time))
-
-
-class Speed:
-    """Measures the seconds per update, without the time of evaluations and checkpoints."""
-
-    def __init__(self) -> None:
-        self._num_steps = 0
-        self._elapsed_s = 0.0
-        self.restart()
-
-    def restart(self) -> None:
-        """Start timing now, so that the time since the last update does not count."""
-        self._last = time.monotonic()
-
-    def count_step(self) -> None:
-        """Count an update that ends now."""
-        now = time.monotonic()
-        self._elapsed_s += now - self._last
-        self._last = now
-        self._num_steps += 1
-
-    def seconds_per_step(self) -> float:
-        """Return the mean since the last call of this method."""
-        mean = self._elapsed_s / self._num_steps
-        self._num_steps, self._elapsed_s = 0, 0.0
-        return mean

@@ -1,4 +1,4 @@
-"""A look at a text before it is prepared: what is odd is said, and what cannot be meant is refused.
+"""A look at a text before it is prepared: warn of what is odd, refuse what cannot be trained on.
 
 A sixteenth of a long text is read, and all of it only to find a special token that is not in that
 part, or validation text in a training text: a second for 600 MB, a tenth of what encoding
@@ -108,8 +108,8 @@ def look_at_text(
     odd = [*_oddities(path, pieces), *_long_words(path)]
     if special_tokens and not any(_holds(path, pieces, token) for token in special_tokens):
         odd.append(f"no {' and no '.join(special_tokens)}: stories never end, and samples run on")
-    if train is not None and (told := told_of_shared(path, train)):
-        odd.append(told)
+    if train is not None and (warning := warning_of_shared(path, train)):
+        odd.append(warning)
     if odd:
         num_read = sum(map(len, pieces))
         part = "" if num_read == path.stat().st_size else f" ({num_read / 1e6:.1f} MB looked at)"
@@ -147,7 +147,7 @@ def check_not_packed(path: Path, beginning: bytes) -> None:
             )
 
 
-def told_of_shared(text: Path, other: Path) -> str:
+def warning_of_shared(text: Path, other: Path) -> str:
     """Say how much of a text stands in another one; "" if it is no more than chance."""
     share, num_places = shared(text, other)
     if share <= MAX_SHARED:

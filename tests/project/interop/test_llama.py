@@ -13,9 +13,9 @@ from cs_basics.fast.decoding import generate
 from cs_basics.interop.llama import export_llama, import_llama
 from cs_basics.interop.tokenizer_files import save_tokenizer_json
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.run import train_run
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import tokenizer_checksum
-from cs_basics.run.training_run import train_run
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 

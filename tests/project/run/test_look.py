@@ -1,4 +1,4 @@
-"""What is odd about a text is said before anything is prepared; what cannot be meant is refused."""
+"""Odd texts are warned of, and what cannot be trained on is refused, before any preparation."""
 
 import gzip
 import json
@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from cs_basics.run.look import look_at_text, shared, told_of_shared
+from cs_basics.run.look import look_at_text, shared, warning_of_shared
 
 END = "<|endoftext|>"
 STORY = f"Once upon a time there was a cat.\nIt sat on the mat.\n{END}\n"
@@ -123,5 +123,5 @@ def test_the_share_of_validation_text_in_the_training_text_is_that_share(tmp_pat
     share, num_places = shared(valid, train)
     assert share == pytest.approx(num_leaked / 200, abs=0.03)
     assert num_places > 100
-    told = told_of_shared(valid, train)
+    told = warning_of_shared(valid, train)
     assert ("of its 256-byte stretches stand in" in told) == (num_leaked > 0)

@@ -4,7 +4,7 @@ import pytest
 from run_rows import folder_of
 
 from cs_basics.run.one_text import cut_text
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 
 END = "<|endoftext|>\n"
 STORY = f"{'The cat sat on the mat. ' * 9}\n{END}"

@@ -14,8 +14,8 @@ from torch import nn
 
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
+from cs_basics.run.run import train_run
 from cs_basics.run.trainer import Trainer
-from cs_basics.run.training_run import train_run
 from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.dropout import Dropout, drops
 
@@ -120,12 +120,12 @@ def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_whil
 
     def watch_batch(trainer):
         batch = next_batch(trainer)
-        drawn.append(torch.stack(trainer.dropout.masks))
+        drawn.append(torch.stack(trainer.batches.dropout.masks))
         return batch
 
     def watch_validation(trainer, *arguments, **more):
         result = validate(trainer, *arguments, **more)
-        judged.append(all(mask.min() == 1 for mask in trainer.dropout.masks))
+        judged.append(all(mask.min() == 1 for mask in trainer.batches.dropout.masks))
         return result
 
     monkeypatch.setattr(Trainer, "next_batch", watch_batch)
@@ -175,6 +175,6 @@ def test_processes_that_compute_the_same_rows_drop_the_same_and_others_do_not(
         folder = folder_of(config)
         trainer = Trainer(config, folder, corpus, Clock(1, None), World(rank, 2))
         trainer.next_batch()
-        masks.append(torch.stack(trainer.dropout.masks))
+        masks.append(torch.stack(trainer.batches.dropout.masks))
         assert masks[rank].min() == 0
     assert torch.equal(*masks) == is_shared
