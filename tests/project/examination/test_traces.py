@@ -13,6 +13,8 @@ from probes.model import backward, forward
 from probes.modules import construction
 from torch import nn
 
+from cs_basics.layers import Linear
+
 ADAPTERS = Path(__file__).parents[2] / "adapters.py"
 ROPE, LINEAR = "run_rope", "run_linear"
 
@@ -37,7 +39,14 @@ def sharing():
     spec = importlib.util.spec_from_file_location("sharing", ADAPTERS)
     adapters = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(adapters)
-    adapters.Linear = cache(adapters.Linear)
+    shared = cache(Linear)
+
+    def run_linear(d_in, d_out, weights, in_features):
+        linear = shared(d_in, d_out, device=weights.device, dtype=weights.dtype)
+        linear.load_state_dict({"weight": weights})
+        return linear(in_features)
+
+    adapters.run_linear = run_linear
     SharedTable.angles = SharedTable.mask = None
     rope = SharedTable()
     adapters.run_rope = lambda in_query_or_key, **_: rope(in_query_or_key)
