@@ -16,6 +16,8 @@ from cs_basics.settings.model import ModelConfig
 from cs_basics.settings.run import TrainConfig
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
     from torch import Tensor
     from torch.optim import Optimizer
@@ -76,7 +78,8 @@ def _check_section(section: Any) -> None:  # noqa: ANN401  a dataclass
     for name, value in beyond_the_book(section).items():
         if not has_room(NEEDS[name]):
             raise ValueError(
-                f"{name}={value} needs cs_basics/{NEEDS[name]}, which this edition leaves out"
+                f"{name}={value} needs cs_basics/{NEEDS[name]}, which this edition leaves out: "
+                "leave the option out, or take a preset without it, such as stories"
             )
 
 
@@ -121,13 +124,41 @@ def build_model(
     return model
 
 
+def make_model(
+    config: TrainConfig,
+    tokens: "npt.NDArray[np.integer[Any]]",
+    device: "torch.device",
+    *,
+    is_fast: bool,
+) -> "TransformerLM":
+    """Build the model of a run as it is before the first update.
+
+    Args:
+        config: The run.
+        tokens: Token ids of the training text: a bias of the head begins at their shares.
+        device: Where the weights live.
+        is_fast: Build it of fast twins, where there are any.
+    """
+    model = build_model(config.model, device, is_fast=is_fast)
+    if config.run.activation_checkpointing:
+        from cs_basics.variants.activation_checkpointing import checkpoint_blocks
+
+        checkpoint_blocks(model)
+    if config.model.head_bias:
+        from cs_basics.variants.head_bias import set_head_bias
+
+        set_head_bias(model, tokens)
+    return model
+
+
 def batch_generator(model: "TransformerLM") -> Callable[..., Any] | None:
     """Return what continues several prompts of a model at once, or None where nothing does."""
     if not has_room("fast"):
         return None
-    from cs_basics.fast import batch_generator
+    from cs_basics.fast.cached import can_decode
+    from cs_basics.fast.decoding import generate_batch
 
-    return batch_generator(model)
+    return generate_batch if can_decode(model) else None
 
 
 def compile_training(
@@ -155,7 +186,7 @@ def compile_training(
         The compiled loss.
     """
     if has_room("fast"):
-        from cs_basics.fast import compile_training
+        from cs_basics.fast.training import compile_training
 
         return compile_training(
             model,
@@ -176,7 +207,7 @@ def compile_training(
 def compile_loss(loss_of: "LossFunction", device: "torch.device") -> "LossFunction":
     """Compile a loss; it runs uncompiled, with a logged reason, where that fails."""
     if has_room("fast"):
-        from cs_basics.fast import compile_if_possible
+        from cs_basics.fast.compilation import compile_if_possible
 
         return compile_if_possible(loss_of, device)
     import torch

@@ -371,7 +371,10 @@ def raise_like(answer: Answer, adapters: RemoteAdapters) -> NoReturn:
         error = AttributeError(answer.text, name=answer.missing, obj=adapters)
     else:
         base: type[Exception] = NotImplementedError if answer.is_not_implemented else Exception
-        error = cast(type[Exception], type(answer.kind, (base,), {}))(answer.text)
+        file, line, _ = (answer.frames or (NOWHERE,))[-1]
+        # The place is added below, which Python has in the message of a SyntaxError already.
+        text = answer.text.removesuffix(f" ({Path(file).name}, line {line})")
+        error = cast(type[Exception], type(answer.kind, (base,), {}))(text)
     if answer.kind == FORBIDDEN:
         error.diagnosis = "forbidden-operator"  # pyright: ignore[reportAttributeAccessIssue]
     error.is_of_submission = True  # pyright: ignore[reportAttributeAccessIssue]

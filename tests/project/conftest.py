@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from hypothesis import settings
 from processes import ROOT
 
 from cs_basics.bpe import train_bpe
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 from cs_basics.settings.presets import PRESETS
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.stories.grammar import write_stories
@@ -27,6 +28,10 @@ from cs_basics.stories.grammar import write_stories
 # A shared machine stands still for longer than Hypothesis's 200 ms now and then.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+# A script that starts the suite in the background has these ignored, for all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_itemcollected(item):
@@ -203,7 +208,9 @@ def finished(make_tiny_config, tmp_path_factory):
 def slow_down(monkeypatch):
     """Let the clock of runs stand still but for what a function, by its name, is said to take."""
     now = 0.0
-    monkeypatch.setattr("cs_basics.run.clock.time", SimpleNamespace(monotonic=lambda: now))
+    for module in ("clock", "speed"):
+        time = SimpleNamespace(monotonic=lambda: now)
+        monkeypatch.setattr(f"cs_basics.run.{module}.time", time)
 
     def arrange(owner, name, seconds):
         function = getattr(owner, name)
@@ -221,7 +228,7 @@ def slow_down(monkeypatch):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Let runs draw nothing, which takes most of the time of so short a one."""
-    monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
+    monkeypatch.setattr("cs_basics.run.run.plot_losses", lambda *_, **__: None)
     monkeypatch.setattr("cs_basics.run.report._draw", lambda *_: "")
 
 

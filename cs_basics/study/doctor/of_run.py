@@ -162,7 +162,7 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
         config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
         trainer = Trainer(config, folder, corpus, Clock(UPDATES, None))
         doctor = make_doctor(trainer, folder)
-        make_updates_of(trainer, doctor, trainer.lr_at)
+        make_updates_of(trainer, doctor, trainer.schedule.lr_at)
         return doctor.report()
 
 

@@ -255,6 +255,22 @@ def test_what_is_not_started_is_a_number(write):
         assert "linear_holds[7]" not in text
 
 
+def test_a_broken_file_is_named_first_and_in_the_class(failed):
+    said = "SyntaxError: '(' was never closed (functional.py, line 24)"
+    asked = [f"{said}\nasked for run_{name}(x)" for name in ("silu", "softmax")]
+    broken = result(
+        [
+            item("silu", 0, "error", message=asked[0]),
+            item("softmax", 0, "error", message=asked[1]),
+            item("rope", 0),
+        ]
+    )
+    step = reading.next_step(broken)
+    assert (step.task, step.waiting) == (f"Repair this first: {said}", "SiLU, Softmax")
+    assert class_page([broken, failed]).count("functional.py, line 24") >= 1
+    assert said in gradebook_csv([broken])
+
+
 @pytest.mark.parametrize("write", [results_json, markdown])
 def test_a_note_that_says_what_to_do_next_is_not_repeated(write):
     assert write(result(note="the folder is empty")).count("the folder is empty") == 1

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from processes import ROOT, python
 from torch import nn
 
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 from cs_basics.study.doctor import Doctor
 from cs_basics.study.doctor.curve import divergence, overfitting, plateau, too_good, unlearnt
 from cs_basics.study.doctor.of_run import Examination, of_run, read_log
