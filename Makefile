@@ -40,7 +40,7 @@ lab: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal lab $(ARGS)
 
 zoo: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/grader/zoo/whole.py $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:xdist tests/project/grader/attacks/whole.py $(ARGS)
 
 system:
 	apt-get update --quiet

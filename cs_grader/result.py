@@ -84,6 +84,8 @@ class Result:
     policy: tuple[Finding, ...]
     output: str
     """What the submission printed, bounded."""
+    handed_in_as: str = ""
+    """The name of the file or folder; `submission` may have been another's at another time."""
 
     def to_json(self) -> str:
         """Return the result as a JSON object."""

@@ -24,6 +24,7 @@ from cs_basics.run.corpus import Corpus, prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.metrics import Row, format_duration, read_metrics
+from cs_basics.run.model import check_rooms
 from cs_basics.settings.presets import PRESETS
 from cs_basics.settings.run import TrainConfig
 from cs_basics.study.ablation import SUITES, changes, variants_of
@@ -76,7 +77,8 @@ def main(
         train_text=train_text or preset_config.data.train_text,
         valid_text=valid_text or preset_config.data.valid_text,
     )
-    variants_of(suite, given)  # Refuses what cannot be trained before anything is prepared.
+    for config in variants_of(suite, given).values():
+        check_rooms(config)
     folder = out or RUNS / f"ablate-{suite}"
     check_can_write(folder / "report.html")
     with RunFolder(folder).claim():
@@ -92,7 +94,7 @@ def main(
         score = f"{summary.mean:.4f}" if summary.scores else "-"
         states = "; ".join(sorted({run.status for run in summary.runs if run.status}))
         print(f"{summary.variant:<24} {score:>8} bits per byte  {states}".rstrip())
-    print(f"\nreport  {folder / 'report.html'}\n        {folder / 'report.md'}")
+    print(f"\nreport  {folder / 'report.html'}")
     if any(run.crash for run in runs):
         raise ValueError(f"a run crashed: see log.txt in its folder under {folder / 'runs'}")
 

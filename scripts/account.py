@@ -8,14 +8,14 @@ python scripts/account.py --vocab-size 50257 --context-length 1024 --num-layers 
 
 import dataclasses
 import sys
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tyro
 from cli import names_in, run
 
 from cs_basics.run.metrics import format_duration
 from cs_basics.settings.model import FeedForwardKind, ModelConfig, NormKind
-from cs_basics.settings.presets import PRESETS
+from cs_basics.settings.presets import PRESETS, preset_named
 from cs_basics.settings.run import TrainConfig
 from cs_basics.study.accounting import (
     Parts,
@@ -30,14 +30,13 @@ from cs_basics.study.accounting import (
     utilisation_of,
 )
 
-Preset = Annotated[Literal[*PRESETS] | None, tyro.conf.Positional]
 SIZES = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
 MAX_RATE = 1e15
 """More 10^12 operations, or tokens, in a second than any hardware will do."""
 
 
 def main(
-    preset: Preset = None,  # pyright: ignore[reportUnknownParameterType]
+    preset: tyro.conf.Positional[str | None] = None,
     vocab_size: int | None = None,
     context_length: int | None = None,
     d_model: int | None = None,
@@ -87,7 +86,7 @@ def main(
     flags = dict(locals())
     asked = names_in(sys.argv[1:])
     settings = [field.name for field in dataclasses.fields(ModelConfig) if field.name in asked]
-    train_config = PRESETS[preset][1] if preset else None
+    train_config = preset_named(preset) if preset else None
     config = model_of(train_config, {n: flags[n] for n in settings if flags[n] is not None})
     for name, value in (("batch_size", batch_size), ("tokens", tokens)):
         if value is not None and value < 1:

@@ -1,12 +1,14 @@
 """Command lines of the scripts: flags from a signature, errors as one line, progress."""
 
 import contextlib
+import errno
 import functools
 import inspect
 import io
 import logging
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,6 +44,16 @@ _GIVEN_FILES = re.compile(
     r"|cs_basics/(__init__|generate|training)\.py"
 )
 MOST_FRAMES = 6
+WHAT_IS_WRONG = {
+    errno.ENOENT: "does not exist: is the name right?",
+    errno.EEXIST: "is there already: choose another name",
+    errno.ENOTDIR: "cannot be: a part of that path is a file, not a folder",
+    errno.EISDIR: "is a folder: name a file",
+    errno.EACCES: "may not be read or written by you: see its permissions, and those of its folder",
+    errno.EROFS: "cannot be written: its disk is read-only",
+    errno.ENOSPC: "cannot be written: No space left on its disk",
+}
+OURS = re.compile(r"(cs_basics|cs_grader|root|__main__)\b")
 CLEAR_LINE = "\r\x1b[K"
 
 
@@ -82,7 +94,10 @@ def _said_of(error: Exception) -> str | None:
         reason = str(error).splitlines()[0][:200] if str(error) else "no more can be had"
         return f"not enough memory: {reason}"
     notes: list[str] = getattr(error, "__notes__", [])
-    message = " ".join(" ".join([str(error), *notes]).split())
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.errno in WHAT_IS_WRONG:
+        text = f"{error.filename} {WHAT_IS_WRONG[error.errno]}"
+    message = " ".join(" ".join([text, *notes]).split())
     if IS_EDITION and (said := _said_of_import(error)):
         return said
     if lines := _lines_of_the_student(error):
@@ -251,13 +266,21 @@ def this_python() -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def check_can_write(path: Path, overwrite: bool = True) -> None:
+def command_line(script: str, *arguments: object) -> str:
+    """Return the command line of a script beside the running one, to be pasted into a shell."""
+    path = Path(sys.argv[0]).with_name(f"{script}.py")
+    return shlex.join([this_python(), *map(str, (path, *arguments))])
+
+
+def check_can_write(path: Path, overwrite: bool = True, *, is_folder: bool = False) -> None:
     """Refuse an output file or folder that cannot be made, before any work is done.
 
     Raises:
         ValueError: It is a read-only folder, or is to be made in one, or in what is no folder; or
-            it exists, and overwrite is not given.
+            it exists, and overwrite is not given, or is a file where there is to be a folder.
     """
+    if is_folder and path.exists() and not path.is_dir():
+        raise ValueError(f"--out {path} is a file: name a folder")
     if path.exists() and not overwrite:
         raise ValueError(f"--out {path} already exists: add --overwrite to replace it")
     folder = path if path.is_dir() else next(p for p in path.absolute().parents if p.exists())
@@ -270,6 +293,8 @@ def check_can_write(path: Path, overwrite: bool = True) -> None:
 def log_to_stdout(level: int = logging.INFO) -> None:
     """Show what the library logs on stdout; when its reader is gone, the work goes on quietly."""
     handler = _Console(sys.stdout)
+    # Of other packages, only what they warn of.
+    handler.addFilter(lambda record: record.levelno > logging.INFO or bool(OURS.match(record.name)))
     logging.basicConfig(format="%(message)s", level=level, handlers=[handler], force=True)
 
 

@@ -5,6 +5,8 @@ python scripts/convert_tokenizer.py tokenizer.json --out tokenizer
 python scripts/convert_tokenizer.py tokenizer --out ranks.tiktoken
 """
 
+import shlex
+from itertools import chain
 from pathlib import Path
 
 import tyro
@@ -43,11 +45,19 @@ def main(
         loaded = load_tokenizer_json(tokenizer)
     elif tokenizer.suffix == ".tiktoken":
         loaded = load_tiktoken(tokenizer, special_tokens)
+    elif tokenizer.is_file():
+        raise ValueError(f"{tokenizer}: name a folder, a .json file or a .tiktoken file")
     else:
         loaded = load_tokenizer(tokenizer)
     formats = {".json": save_tokenizer_json, ".tiktoken": save_tiktoken}
     formats.get(out.suffix, save_tokenizer)(loaded, out)
     print(f"{out}: {loaded.vocab_size} tokens, {len(loaded.merges)} merges")
+    if out.suffix == ".tiktoken" and loaded.special_tokens:
+        ids = [(token, str(loaded.encode(token)[0])) for token in loaded.special_tokens]
+        print(
+            "It holds no special tokens. To read it back here, add\n  --special-tokens "
+            f"{shlex.join(chain.from_iterable(ids))}"
+        )
 
 
 if __name__ == "__main__":

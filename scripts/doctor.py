@@ -44,7 +44,7 @@ def main(
         # What lies beside the book's files is ours: it was imported above.
         cs_basics.__path__.insert(0, str(package))
     with line_of_error(submission):
-        from cs_basics.settings.presets import PRESETS
+        from cs_basics.settings.presets import preset_named
         from cs_basics.study.doctor.finding import as_text
         from cs_basics.study.doctor.of_run import of_config, of_metrics, of_run, read_log
 
@@ -53,10 +53,8 @@ def main(
         print(as_text(found, [*could_not, "model, loss and batches: a log holds none of them"]))
     elif run_dir is not None:
         found = of_run(run_dir)
-    elif preset in PRESETS:
-        found = of_config(PRESETS[preset][1], is_fast=submission is None)
     else:
-        raise ValueError(f"there is no preset {preset}: use one of {', '.join(PRESETS)}")
+        found = of_config(preset_named(preset), is_fast=submission is None)
     sys.exit(bool(found))
 
 

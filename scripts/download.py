@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from cli import progress_printer, run
+from cli import check_can_write, progress_printer, run
 
 from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.download import download
@@ -39,6 +39,7 @@ def main(
         out: Folder of the files.
         mirror: Address of a folder with files of the same names.
     """
+    check_can_write(out, is_folder=True)
     for source in SOURCES[corpus]:
         name = source.rsplit("/", 1)[1]
         url = source if mirror is None else f"{mirror.rstrip('/')}/{name}"

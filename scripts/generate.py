@@ -5,6 +5,7 @@ python scripts/generate.py runs/stories --num-samples 64 --batch-size 16
 """
 
 import functools
+import operator
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -68,6 +69,8 @@ def main(
             raise ValueError(f"{name}={value} must be at least 1")
     if seed is not None and not 0 <= seed <= MAX_SEED:
         raise ValueError(f"seed={seed} must be 0 to {MAX_SEED}")
+    if temperature < 0:
+        raise ValueError(f"temperature={temperature} must be 0 (the likeliest token) or greater")
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     folder = RunFolder(run_dir)
     model = folder.load_model(resolve_device(device), checkpoint, is_fast=fast == "auto")
@@ -121,6 +124,7 @@ def show_batch(
     show = functools.partial(print, end="", flush=True)
     if is_shown_growing:
         show((f"--- {first + 1} ---\n" if first is not None else "") + stories[0])
+    beginnings = stories[:]
     for row, chunk in chunks:
         stories[row] += chunk
         if is_shown_growing:
@@ -130,6 +134,10 @@ def show_batch(
             on_progress("writing", "tokens", done, 0)  # a text may end at any token
     if is_shown_growing:
         show("\n")
+    if num_empty := sum(map(operator.eq, stories[:num_shown], beginnings)):
+        hint = f"the model ended {num_empty} at once, as it may after little training"
+        print(f"hint: of {num_shown} stories, {hint}", file=sys.stderr)
+    if is_shown_growing:
         return
     for number, story in enumerate(stories[:num_shown], start=1):
         print_result((f"--- {first + number} ---\n" if first is not None else "") + story)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from cli import check_can_write, run, this_python
+from cli import check_can_write, command_line, run
 
 from cs_basics.interop.llama import import_llama
 
@@ -47,8 +47,8 @@ def main(
         settings["context_length"] = context_length
     config = import_llama(folder, out, **settings).model
     print(f"{out}: d_model {config.d_model}, {config.num_layers} layers, {config.num_heads} heads")
-    print(f"generate       {this_python()} scripts/generate.py {out} --prompt 'Once upon a time'")
-    print(f"evaluate       {this_python()} scripts/evaluate.py {out} --text FILE")
+    print(f"generate       {command_line('generate', out, '--prompt', 'Once upon a time')}")
+    print(f"evaluate       {command_line('evaluate', out, '--text', 'FILE')}")
 
 
 if __name__ == "__main__":

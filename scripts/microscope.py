@@ -65,6 +65,8 @@ def look(history: History, picture: Path, *, follow: bool) -> None:
         has_ended = history.is_over()
         if (history.update(show) or not picture.exists()) and history.readings:
             write_atomically(picture, plot_readings(history.in_order(), history.folder.path.name))
+            if follow and not has_ended:
+                print_result(f"step {history.in_order()[-1].step:,}: drawn in {picture}")
         if not follow or has_ended:
             break
         time.sleep(LOOK_EVERY_S)

@@ -28,9 +28,9 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.model import build_model
 from cs_basics.run.random_state import random_states, restore_random_states
+from cs_basics.run.run import train_run
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import open_token_file
-from cs_basics.run.training_run import train_run
 from cs_basics.run.writing import generate_texts
 from cs_basics.settings.run import END_OF_TEXT, TrainConfig
 from cs_basics.stories.grammar import write_stories

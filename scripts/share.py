@@ -18,6 +18,7 @@ def main(
     exact: bool = False,
     checkpoint: Which = "latest",
     with_code: bool = False,
+    overwrite: bool = False,
 ) -> None:
     """Make one HTML file in which a trained model writes, offline, and can be looked into.
 
@@ -28,8 +29,9 @@ def main(
         checkpoint: latest, or best: the one with the lowest validation loss.
         with_code: Also show the lines of Python that compute what is seen; whoever has the page can
             read them.
+        overwrite: Replace a file that exists.
     """
-    check_can_write(out)
+    check_can_write(out, overwrite)
     num_bytes = write_page(
         RunFolder(run_dir), out, is_exact=exact, which=checkpoint, with_code=with_code
     )

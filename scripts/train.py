@@ -8,7 +8,6 @@ python scripts/train.py stories --run-dir runs/stories --resume
 import logging
 import os
 import re
-import shlex
 import sys
 from dataclasses import dataclass
 from itertools import chain, count
@@ -16,31 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from cli import IS_EDITION, log_to_stdout, names_in, progress_printer, run, this_python
+from cli import IS_EDITION, command_line, log_to_stdout, names_in, progress_printer, run
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
 from cs_basics.run import look
 from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.metrics import read_metrics
+from cs_basics.run.run import train_run
 from cs_basics.run.stopping import TrainingStoppedError
-from cs_basics.run.training_run import train_run
+from cs_basics.run.writing import first_words
 from cs_basics.settings.presets import PRESETS
-from cs_basics.settings.run import SECTIONS, TrainConfig
+from cs_basics.settings.run import FREE_ON_RESUME, SECTIONS, TrainConfig
 from cs_basics.study.doctor.of_run import Examination
 
 RUNS = Path("runs")
 OVERFITTED = 0.97
 """A best loss below this share of the last one is more than chance, and said."""
-
-FREE_ON_RESUME = {
-    *("run_dir", "max_steps", "max_minutes", "device", "fast", "wandb"),
-    *("eval_every", "num_samples", "grad_accum_steps", "parallel"),
-    *("train_text", "valid_text"),  # They may have moved; other texts are refused by their size.
-}
-"""Settings that may be changed when a run is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +90,42 @@ def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
     look.logger.disabled = not command.warn
+    config, resume = settings_of(command, world)
+    if IS_EDITION and world.is_first and not resume:
+        from rehearse import check
+
+        check()
+    examination = Examination() if command.doctor else None
+    on_progress = progress_printer() if world.is_first else None
+    page = make_page if command.page else None
+    folder = RunFolder(config.run.run_dir or RUNS)
+    go_on = command_line("train", command.preset, "--run-dir", folder.path, "--resume")
+    try:
+        result = train_run(config, resume, on_progress, world, page, examination)
+    except TrainingStoppedError as stopped:
+        if world.is_first:
+            print(f"{stopped}, and saved; go on by\n  {go_on}")
+        # The exit code of a program that a signal ended: the run is not finished.
+        sys.exit(128 + stopped.signal_number)
+    except KeyboardInterrupt:
+        if world.is_first and folder.config.exists():
+            print(f"what is prepared is kept; go on by\n  {go_on}")
+        raise
+    if world.is_first:
+        show_result(folder, result)
+        if examination:
+            print(f"doctor         {examination.verdict}")
+
+
+def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, bool]:
+    """Return the settings of the run, with its folder, and whether it is resumed.
+
+    Raises:
+        ValueError: Flags exclude each other, or must not change on resume.
+    """
     config = command.config()
+    if "text" in (names := names_in(sys.argv[1:])) and names & {"train_text", "valid_text"}:
+        raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
     if config.run.run_dir is None and (world.size > 1 or launch()):
         raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")
     run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
@@ -108,25 +136,8 @@ def train_in(world: World, command: TrainCommand) -> None:
     resume = command.resume or bool(world.from_first(is_begun))
     if resume:
         stored = RunFolder(run_dir).read_config()
-        config = resumed_config(stored, config, command.preset, names_in(sys.argv[1:]))
-    if IS_EDITION and world.is_first and not resume:
-        from rehearse import check
-
-        check()
-    examination = Examination() if command.doctor else None
-    try:
-        on_progress = progress_printer() if world.is_first else None
-        page = make_page if command.page else None
-        result = train_run(config, resume, on_progress, world, page, examination)
-    except TrainingStoppedError as stopped:
-        if world.is_first:
-            print(f"{stopped}, and saved; go on by\n  {resume_command(command.preset, run_dir)}")
-        # The exit code of a program that a signal ended: the run is not finished.
-        sys.exit(128 + stopped.signal_number)
-    if world.is_first:
-        show_result(RunFolder(run_dir), result)
-        if examination:
-            print(f"doctor         {examination.verdict}")
+        config = resumed_config(stored, config, command.preset, names)
+    return config, resume
 
 
 def make_page(folder: RunFolder) -> None:
@@ -145,8 +156,8 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     # Both on the same part of the text.
     losses = [row["val/loss"] for row in read_metrics(folder.metrics) if "val/loss" in row]
     if best and best_loss is not None and losses and best_loss < OVERFITTED * losses[-1]:
-        step = int(best.stem.removeprefix("step-"))
-        print(f"The run has overfitted: at step {step:,} the loss was {best_loss:.4f} on part of")
+        step = f"{step_of(best):,}"
+        print(f"The run has overfitted: at step {step} the loss was {best_loss:.4f} on part of")
         print("that text. --checkpoint best takes the model of that step.\n")
     print(f"everything     {folder.path}")
     print(f"report         {folder.report}")
@@ -155,15 +166,9 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
         print("               (it shows your code; scripts/share.py makes one without it)")
     print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
-    python = this_python()
-    print(f"write more     {python} scripts/generate.py {folder.path} --prompt 'Once upon a time'")
-    print(f"measure        {python} scripts/evaluate.py {folder.path} --text FILE")
-
-
-def resume_command(preset: str, run_dir: Path) -> str:
-    """Return the command line that resumes a run."""
-    script = Path(sys.argv[0])
-    return shlex.join([this_python(), str(script), preset, "--run-dir", str(run_dir), "--resume"])
+    prompt = first_words(folder)
+    print(f"write more     {command_line('generate', folder.path, '--prompt', prompt)}")
+    print(f"measure        {command_line('evaluate', folder.path, '--text', 'FILE')}")
 
 
 def choose_run_dir(preset: str, resume: bool) -> Path:

@@ -35,11 +35,9 @@ def main(
         overwrite: Replace a tokenizer that is already in the folder.
         warn: Say what is odd about the text.
     """
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out} is a file: name a folder")
     if (out / "vocab.json").exists() and not overwrite:
         raise ValueError(f"--out {out} already holds a tokenizer: add --overwrite to replace it")
-    check_can_write(out)
+    check_can_write(out, is_folder=True)
     look.logger.disabled = not warn
     look.look_at_text(text, special_tokens)
     started = time.monotonic()

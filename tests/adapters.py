@@ -15,18 +15,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from cs_basics.attention import CausalSelfAttention
-from cs_basics.bpe import train_bpe
-from cs_basics.checkpoint import load_checkpoint, save_checkpoint
-from cs_basics.data import get_batch
-from cs_basics.functional import cross_entropy, scaled_dot_product_attention, silu, softmax
-from cs_basics.layers import Embedding, Linear, SwiGLU
-from cs_basics.norms import RMSNorm
-from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
-from cs_basics.rope import RotaryPositionalEmbedding
-from cs_basics.tokenizer import Tokenizer
-from cs_basics.transformer import TransformerBlock, TransformerLM
-
 
 class TokenizerLike(Protocol):
     """What the examination calls on a tokenizer."""
@@ -45,6 +33,8 @@ def run_linear(
     in_features: Float[Tensor, "... d_in"],
 ) -> Float[Tensor, "... d_out"]:
     """Return your bias-free linear layer's output, `x W^T`."""
+    from cs_basics.layers import Linear
+
     linear = Linear(d_in, d_out, device=weights.device, dtype=weights.dtype)
     linear.load_state_dict({"weight": weights})
     return linear(in_features)
@@ -57,6 +47,8 @@ def run_embedding(
     token_ids: Int[Tensor, "..."],
 ) -> Float[Tensor, "... d_model"]:
     """Return one row of `weights` for each token id."""
+    from cs_basics.layers import Embedding
+
     embedding = Embedding(vocab_size, d_model, device=weights.device, dtype=weights.dtype)
     embedding.load_state_dict({"weight": weights})
     return embedding(token_ids)
@@ -71,6 +63,8 @@ def run_swiglu(
     in_features: Float[Tensor, "... d_model"],
 ) -> Float[Tensor, "... d_model"]:
     """Return your feed-forward network's output, `W2 (SiLU(W1 x) * W3 x)`."""
+    from cs_basics.layers import SwiGLU
+
     swiglu = SwiGLU(d_model, d_ff, device=w1_weight.device, dtype=w1_weight.dtype)
     swiglu.load_state_dict({"w1.weight": w1_weight, "w2.weight": w2_weight, "w3.weight": w3_weight})
     return swiglu(in_features)
@@ -83,6 +77,8 @@ def run_scaled_dot_product_attention(
     mask: Bool[Tensor, "... queries keys"] | None = None,
 ) -> Float[Tensor, "... queries d_v"]:
     """Return the attended values; a query may see a key where `mask` is True, or all if None."""
+    from cs_basics.functional import scaled_dot_product_attention
+
     return scaled_dot_product_attention(Q, K, V, mask)
 
 
@@ -100,6 +96,8 @@ def run_multihead_self_attention(
     Rows of the first three weights are grouped by head: the first d_model / num_heads rows of
     `q_proj_weight` make the queries of head 0, and so on.
     """
+    from cs_basics.attention import CausalSelfAttention
+
     attention = CausalSelfAttention(
         d_model, num_heads, device=q_proj_weight.device, dtype=q_proj_weight.dtype
     )
@@ -130,6 +128,9 @@ def run_multihead_self_attention_with_rope(
 
     Positions are 0, 1, 2, ... where `token_positions` is None; every batch row may have its own.
     """
+    from cs_basics.attention import CausalSelfAttention
+    from cs_basics.rope import RotaryPositionalEmbedding
+
     rope = RotaryPositionalEmbedding(
         theta, d_model // num_heads, max_seq_len, device=q_proj_weight.device
     )
@@ -155,6 +156,8 @@ def run_rope(
     token_positions: Int[Tensor, "... seq"],
 ) -> Float[Tensor, "... seq d_k"]:
     """Return queries or keys with the pair (2i, 2i+1) turned by `position / theta**(2i/d_k)`."""
+    from cs_basics.rope import RotaryPositionalEmbedding
+
     rope = RotaryPositionalEmbedding(theta, d_k, max_seq_len, device=in_query_or_key.device)
     return rope(in_query_or_key, token_positions)
 
@@ -173,6 +176,9 @@ def run_transformer_block(
     `weights` has the keys `attn.{q,k,v,output}_proj.weight`, `ln1.weight`, `ffn.{w1,w2,w3}.weight`
     and `ln2.weight`; positions are 0, 1, 2, ...
     """
+    from cs_basics.rope import RotaryPositionalEmbedding
+    from cs_basics.transformer import TransformerBlock
+
     some = weights["ln1.weight"]
     rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len, device=some.device)
     block = TransformerBlock(d_model, num_heads, d_ff, rope, device=some.device, dtype=some.dtype)
@@ -196,6 +202,8 @@ def run_transformer_lm(
     `weights` has the keys `token_embeddings.weight`, `layers.{i}.` + those of a block,
     `ln_final.weight` and `lm_head.weight`; seq is at most `context_length`.
     """
+    from cs_basics.transformer import TransformerLM
+
     some = weights["ln_final.weight"]
     model = TransformerLM(
         vocab_size,
@@ -219,6 +227,8 @@ def run_rmsnorm(
     in_features: Float[Tensor, "... d_model"],
 ) -> Float[Tensor, "... d_model"]:
     """Return `x / sqrt(mean(x^2) + eps) * weights`, computed in float32, in the dtype of x."""
+    from cs_basics.norms import RMSNorm
+
     norm = RMSNorm(d_model, eps, device=weights.device, dtype=weights.dtype)
     norm.load_state_dict({"weight": weights})
     return norm(in_features)
@@ -226,6 +236,8 @@ def run_rmsnorm(
 
 def run_silu(in_features: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Return `x * sigmoid(x)` for each element."""
+    from cs_basics.functional import silu
+
     return silu(in_features)
 
 
@@ -236,11 +248,15 @@ def run_get_batch(
 
     Both are int64 on `device`; every start that leaves room for a whole window is equally likely.
     """
+    from cs_basics.data import get_batch
+
     return get_batch(dataset, batch_size, context_length, device)
 
 
 def run_softmax(in_features: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     """Return probabilities that sum to 1 along `dim`, finite for logits of any size."""
+    from cs_basics.functional import softmax
+
     return softmax(in_features, dim)
 
 
@@ -248,6 +264,8 @@ def run_cross_entropy(
     inputs: Float[Tensor, "... vocab_size"], targets: Int[Tensor, "..."]
 ) -> Float[Tensor, ""]:
     """Return the mean of `-log softmax(inputs)[target]` in nats, over all leading axes."""
+    from cs_basics.functional import cross_entropy
+
     return cross_entropy(inputs, targets)
 
 
@@ -256,11 +274,15 @@ def run_gradient_clipping(parameters: Iterable[torch.nn.Parameter], max_l2_norm:
 
     The factor is `max_l2_norm / (norm + 1e-6)`; parameters without a gradient are skipped.
     """
+    from cs_basics.optim import clip_grad_norm
+
     clip_grad_norm(parameters, max_l2_norm)
 
 
 def get_adamw_cls() -> type[torch.optim.Optimizer]:
     """Return your AdamW, a `torch.optim.Optimizer` taking params, lr, betas, eps, weight_decay."""
+    from cs_basics.optim import AdamW
+
     return AdamW
 
 
@@ -272,6 +294,8 @@ def run_get_lr_cosine_schedule(
     cosine_cycle_iters: int,
 ) -> float:
     """Return the learning rate at iteration `it`: linear warm-up, cosine, then the minimum."""
+    from cs_basics.optim import cosine_schedule
+
     return cosine_schedule(
         it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters
     )
@@ -284,6 +308,8 @@ def run_save_checkpoint(
     out: str | PathLike[str] | BinaryIO | IO[bytes],
 ) -> None:
     """Write everything that resuming needs to a path or a binary file object."""
+    from cs_basics.checkpoint import save_checkpoint
+
     save_checkpoint(model, optimizer, iteration, out)
 
 
@@ -293,6 +319,8 @@ def run_load_checkpoint(
     optimizer: torch.optim.Optimizer,
 ) -> int:
     """Restore model and optimizer from a checkpoint and return its iteration."""
+    from cs_basics.checkpoint import load_checkpoint
+
     return load_checkpoint(src, model, optimizer)
 
 
@@ -302,6 +330,8 @@ def get_tokenizer(
     special_tokens: list[str] | None = None,
 ) -> TokenizerLike:
     """Return your byte-pair-encoding tokenizer; `merges` are in the order of their creation."""
+    from cs_basics.tokenizer import Tokenizer
+
     return Tokenizer(vocab, merges, special_tokens)
 
 
@@ -315,4 +345,6 @@ def run_train_bpe(
 
     The vocabulary holds the 256 bytes, the special tokens and one token for each merge.
     """
+    from cs_basics.bpe import train_bpe
+
     return train_bpe(input_path, vocab_size, special_tokens, **kwargs)

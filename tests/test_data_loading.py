@@ -22,13 +22,17 @@ def windows_of(dataset, length, later=0):
     ]
 
 
-def check_windows(seen, dataset, batch_size, context_length):
-    """Check shape and dtype of x and y, and that both are windows, y one token later."""
+def check_windows(seen, dataset, batch_size, context_length, dtypes=()):
+    """Check the shape of x and y, and that both are windows, y one token later.
+
+    Any dtype will do where none is asked for.
+    """
     both = windows_of(dataset, context_length + 1)
     right = {(window[:-1], window[1:]) for window in both}
     for x, y in zip(seen["x"], seen["y"], strict=True):
         for which, observed in (("x", x), ("y", y)):
-            expect_tensor(observed, (batch_size, context_length), f"{NAME} ({which})", ["int64"])
+            kinds = dtypes or [observed["dtype"]]
+            expect_tensor(observed, (batch_size, context_length), f"{NAME} ({which})", kinds)
         rows = [
             (tuple(left.tolist()), tuple(target.tolist()))
             for left, target in zip(x["values"], y["values"], strict=True)
@@ -82,15 +86,31 @@ def mistakes(dataset, context_length):
     return answers
 
 
-@pytest.mark.parametrize(("batch_size", "context_length"), [(1, 1), (4, 7), (16, 3)])
+@pytest.mark.parametrize(("batch_size", "context_length"), [(4, 7), (16, 3), (5, 8)])
 def test_batch_is_windows_and_the_same_one_token_later(observe, rng, batch_size, context_length):
+    examine(observe, rng, batch_size, context_length)
+
+
+def examine(observe, rng, batch_size, context_length):
     # So long that a start beyond the end, which other items are about, is hardly ever drawn.
     dataset = rng.integers(0, 30_000, 3000)
     seen = observe(
         batches, dataset=dataset, batch_size=batch_size, context_length=context_length, calls=4
     )
-    expect(not seen["changed"], f"{NAME} changed the dataset, which the next call still needs")
     check_windows(seen, dataset, batch_size, context_length)
+    return seen
+
+
+@pytest.mark.parametrize(("batch_size", "context_length"), [(1, 7), (4, 1), (1, 1)])
+def test_batch_may_have_one_row_or_one_token(observe, rng, batch_size, context_length):
+    examine(observe, rng, 4, 7)
+    with noting("with 4 rows of 7 tokens; one of either may be asked for"):
+        examine(observe, rng, batch_size, context_length)
+
+
+def test_batch_leaves_the_dataset_alone(observe, rng):
+    changed = examine(observe, rng, 4, 7)["changed"]
+    expect(not changed, f"{NAME} changed the dataset, which the next call still needs")
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int32", "int64", "uint8"])
@@ -98,7 +118,7 @@ def test_batch_is_int64_whatever_the_dataset_is(observe, rng, dtype):
     dataset = rng.integers(0, np.iinfo(dtype).max, 2000, dtype=dtype, endpoint=True)
     dataset[::3] = np.iinfo(dtype).max
     seen = observe(batches, dataset=dataset, batch_size=8, context_length=5)
-    check_windows(seen, dataset, 8, 5)
+    check_windows(seen, dataset, 8, 5, ["int64"])
 
 
 def test_batch_comes_from_a_memory_map(observe, rng):

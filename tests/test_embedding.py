@@ -8,7 +8,7 @@ from adapter import Adapter
 from alike import follows_its_device, right_in_each_dtype, same_each_time
 from cases import normal
 from compare import expect
-from difficulties import NOT_EMPTY, TWO_AXES
+from difficulties import TWO_AXES
 from initialisation import (
     CUT_OFF,
     expect_cut_off_normal,
@@ -65,11 +65,6 @@ def test_embedding_looks_up_one_row_per_id(observe, rng, shape):
 def test_embedding_takes_ids_of_any_number_of_axes(observe, rng, shape):
     plain, case = embedding_case(rng), embedding_case(rng, shape)
     EMBEDDING.examine_beyond(observe, plain, TWO_AXES, case)
-
-
-def test_embedding_takes_an_empty_batch(observe, rng):
-    plain, case = embedding_case(rng), embedding_case(rng, (0, 3))
-    EMBEDDING.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 def test_embedding_takes_ids_that_are_not_contiguous(observe, rng):

@@ -86,10 +86,6 @@ def test_multihead_passes_gradients_to_input_and_weights(observe, rng):
     ATTENTION.examine_gradients(observe, case, *waves(case), tolerance=3e-5)
 
 
-def test_multihead_takes_an_empty_batch(observe, rng):
-    ATTENTION.examine_empty(observe, multihead_case(rng), multihead_case(rng, (0,)))
-
-
 def test_multihead_of_one_call_does_not_depend_on_another(observe, rng):
     cases = [
         multihead_case(rng, length=length, d_model=d_model, num_heads=num_heads)

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from adapter import Adapter
-from alike import follows_its_device, right_in_each_dtype, takes_a_long_sequence
+from alike import follows_its_device, right_in_each_dtype, same_each_time, takes_a_long_sequence
 from cases import multihead_case, waves, weights_of
 from compare import noting, runs
 from difficulties import ONE_BATCH_AXIS, OTHER_SETTINGS, OTHER_SIZES, OTHER_TABLE, ROWS_OF_POSITIONS
@@ -149,10 +149,6 @@ def test_multihead_with_rope_passes_gradients_to_input_and_weights(observe, rng)
     ATTENTION.examine_gradients(observe, case, *waves(case), tolerance=3e-5)
 
 
-def test_multihead_with_rope_takes_an_empty_batch(observe, rng):
-    ATTENTION.examine_empty(observe, rope_case(rng), rope_case(rng, leading=(0,)))
-
-
 def test_multihead_with_rope_of_one_call_does_not_depend_on_another(observe, rng):
     cases = [
         rope_case(rng, positions, theta, num_heads=num_heads)
@@ -166,6 +162,7 @@ def test_multihead_with_rope_of_one_call_does_not_depend_on_another(observe, rng
     ATTENTION.examine_in_turns(observe, cases, OTHER_TABLE)
 
 
+test_output_is_the_same_each_time = same_each_time(ATTENTION)
 test_module_goes_to_another_device_as_a_whole = follows_its_device(ATTENTION)
 test_multihead_with_rope_takes_a_long_sequence = takes_a_long_sequence(
     ATTENTION, lambda rng: of_length(rng, 40) | {"max_seq_len": 40}

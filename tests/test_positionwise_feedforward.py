@@ -8,7 +8,7 @@ from adapter import Adapter
 from alike import follows_its_device, right_in_each_dtype, same_each_time
 from cases import normal
 from compare import expect
-from difficulties import D_FF_OF_64, NOT_EMPTY, TWO_AXES
+from difficulties import D_FF_OF_64, TWO_AXES
 from initialisation import (
     expect_all_different,
     expect_cut_off_normal,
@@ -72,11 +72,6 @@ def test_swiglu_takes_any_d_ff(observe, rng, d_model, d_ff):
 def test_swiglu_takes_any_number_of_axes(observe, rng, leading):
     plain, case = swiglu_case(rng), swiglu_case(rng, leading=leading)
     SWIGLU.examine_beyond(observe, plain, TWO_AXES, case)
-
-
-def test_swiglu_takes_an_empty_batch(observe, rng):
-    plain, case = swiglu_case(rng), swiglu_case(rng, leading=(0, 3))
-    SWIGLU.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 def test_swiglu_takes_inputs_that_are_not_contiguous(observe, rng):

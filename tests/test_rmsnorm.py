@@ -12,7 +12,7 @@ from compare import (
     expect_learned,
     report,
 )
-from difficulties import NOT_EMPTY, TWO_AXES
+from difficulties import TWO_AXES
 from initialisation import fresh_weights, in_model, is_left_open
 from mistakes import functions as mistakes
 from oracles import model as oracles
@@ -62,11 +62,6 @@ def test_rmsnorm_divides_by_the_root_mean_square(observe, rng, leading):
 def test_rmsnorm_takes_any_number_of_axes(observe, rng, leading):
     plain, case = rmsnorm_case(rng), rmsnorm_case(rng, leading)
     RMSNORM.examine_beyond(observe, plain, TWO_AXES, case)
-
-
-def test_rmsnorm_takes_an_empty_batch(observe, rng):
-    plain, case = rmsnorm_case(rng), rmsnorm_case(rng, (0, 3))
-    RMSNORM.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 @pytest.mark.parametrize("eps", [1e-2, 1e-5, 1e-6, 1e-8])

@@ -99,10 +99,6 @@ def test_rope_takes_one_position(observe, rng, positions):
     ROPE.examine_beyond(observe, plain, OTHER_SIZES, case)
 
 
-def test_rope_takes_an_empty_batch(observe, rng):
-    ROPE.examine_empty(observe, rope_case(rng), rope_case(rng, (0,)), "in_query_or_key")
-
-
 def test_rope_of_one_call_does_not_depend_on_another(observe, rng):
     cases = [
         rope_case(rng, (2,), positions, d_k, theta, max_seq_len)

@@ -6,7 +6,6 @@ from adapter import Adapter
 from alike import same_each_time
 from cases import normal
 from compare import expect_close, expect_gradients
-from difficulties import NOT_EMPTY
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import backward, forward_if_supported
@@ -50,10 +49,6 @@ def test_silu_takes_any_number_of_axes(observe, rng, shape):
     case = {"in_features": np.asarray(3 * rng.standard_normal(shape), np.float32)}
     difference = "with three axes; there may be any number, also none"
     SILU.examine_beyond(observe, plain, difference, case)
-
-
-def test_silu_takes_an_empty_batch(observe, rng):
-    SILU.examine_beyond(observe, silu_case(rng), NOT_EMPTY, silu_case(rng, 0, 3, 4))
 
 
 def test_silu_takes_inputs_that_are_not_contiguous(observe, rng):

@@ -6,7 +6,6 @@ from adapter import Adapter
 from alike import same_each_time
 from cases import normal
 from compare import expect_close
-from difficulties import NOT_EMPTY
 from mistakes import functions as mistakes
 from oracles import model as oracles
 from probes.model import forward, forward_if_supported
@@ -62,11 +61,6 @@ def test_softmax_divides_each_slice_of_a_cube_by_its_own_sum(observe, rng):
 def test_softmax_takes_any_number_of_axes(observe, rng, shape):
     plain, case = SOFTMAX.draw(rng), softmax_case(normal(rng, *shape))
     SOFTMAX.examine_beyond(observe, plain, "with three axes; there may be any number", case)
-
-
-def test_softmax_takes_an_empty_batch(observe, rng):
-    plain, case = SOFTMAX.draw(rng), softmax_case(normal(rng, 0, 4, 5))
-    SOFTMAX.examine_beyond(observe, plain, NOT_EMPTY, case)
 
 
 def test_softmax_of_one_score_or_two_equal_ones_is_exact(observe, rng):

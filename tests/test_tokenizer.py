@@ -237,6 +237,12 @@ def test_encode_takes_the_longest_special_token(observe, specials, times):
     examine(observe, tokenizer(specials), [f"dog{STOP * times}fox"])
 
 
+@pytest.mark.parametrize("specials", [[STOP, "PAUSEDOG"], ["PAUSEDOG", STOP]], ids=repr)
+def test_encode_takes_the_first_of_special_tokens_that_overlap(observe, specials):
+    # STOP begins before the other one, which is longer.
+    examine(observe, tokenizer(specials), ["dogSTOPAUSEDOGfox"])
+
+
 @pytest.mark.parametrize("absent", [None, []], ids=["None", "empty list"])
 def test_encode_needs_no_special_tokens(observe, absent):
     given = {**tokenizer([END]), "special_tokens": absent}
@@ -291,6 +297,15 @@ def test_encode_appends_special_tokens_that_the_vocabulary_lacks(observe, gaps):
             ids != oracles.encode(text, {**given, "special_tokens": None}),
             f"encode({text!r}) returned {ids}: a special token that the vocabulary lacks is"
             " encoded as ordinary text, and should be added with an id of its own",
+            "missing-special-tokens-are-dropped",
+        )
+        kept = [
+            part for part in oracles.split_at_specials(text, [end, pad]) if part not in (end, pad)
+        ]
+        expect(
+            ids != [token for part in kept for token in oracles.encode(part, one)],
+            f"encode({text!r}) returned {ids}: special tokens that the vocabulary lacks are left"
+            " out, and should be added with ids of their own",
             "missing-special-tokens-are-dropped",
         )
         new = [token for token in ids if token not in given["vocab"]]

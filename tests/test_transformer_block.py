@@ -95,10 +95,6 @@ def test_block_passes_gradients_to_input_and_every_weight(observe, rng):
     BLOCK.examine_slopes(observe, rng, case, cotangent)
 
 
-def test_block_takes_an_empty_batch(observe, rng):
-    BLOCK.examine_empty(observe, block_case(rng), block_case(rng, batch=0))
-
-
 def test_block_adds_an_eps_of_1e_5_in_both_norms(observe, rng):
     case, small = block_case(rng), np.float32(2e-3)
     case["in_features"] *= small  # Its mean square is 4e-6: below the eps of 1e-5.

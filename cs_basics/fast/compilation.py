@@ -5,6 +5,7 @@ import getpass
 import logging
 import os
 import platform
+import re
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -26,12 +27,29 @@ def reason_not_to_compile(device: torch.device) -> str | None:
     torch.compile needs a C++ compiler (CPU) or Triton (GPU), and without this trial a missing one
     would be noticed only at the first batch.
     """
+    if device.type == "cpu" and (reason := path_that_stops_the_compiler()):
+        return reason
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's own, about its internals
             torch.compile(_small_function)(torch.ones(8, device=device))
     except Exception as error:
         return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    return None
+
+
+def path_that_stops_the_compiler() -> str | None:
+    """Say which path keeps torch's C++ compiler from working, and the way out; None: none does."""
+    of_torch = Path(torch.__file__).parent
+    if re.search(r"\s", str(of_torch)):
+        return f"its compiler fails in a path with a blank, as {of_torch}: move .venv to another"
+    cache = compiled_code_folder()
+    way_out = "set TORCHINDUCTOR_CACHE_DIR to another folder"
+    if re.search(r"\s", str(cache)):
+        return f"its compiler fails in a path with a blank, as {cache.parent}: {way_out}"
+    there = next(path for path in (cache, *cache.parents) if path.exists())
+    if hasattr(os, "ST_NOEXEC") and os.statvfs(there).f_flag & os.ST_NOEXEC:
+        return f"programs may not run in {there} (noexec): {way_out}"
     return None
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.fast.adamw import FusedAdamW
-from cs_basics.fast.compilation import compile_if_possible
+from cs_basics.fast.compilation import compile_if_possible, path_that_stops_the_compiler
 from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
 from cs_basics.fast.muon import StackedMuon
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
@@ -34,7 +34,7 @@ def compile_training(
     num_positions = num_rows * config.context_length
     if isinstance(optimizer, StackedMuon):
         optimizer.dtype = dtype
-    if is_alone and device.type == "cpu":
+    if is_alone and device.type == "cpu" and not path_that_stops_the_compiler():
         job = {
             "config": dataclasses.asdict(config),
             "dtype": str(dtype).removeprefix("torch."),

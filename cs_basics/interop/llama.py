@@ -6,11 +6,13 @@ transformer.py, or with QK-norm Qwen3's; the logits are the same up to rounding.
 """
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from cs_basics.bpe import SINGLE_BYTES
 from cs_basics.interop.llama_config import check_has_llama_form, read_llama_config, to_llama_config
 from cs_basics.interop.llama_weights import (
     WEIGHTS,
@@ -29,6 +31,11 @@ from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.settings.model import ModelConfig
 from cs_basics.settings.run import END_OF_TEXT, TrainConfig
 from cs_basics.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+TABLES = {"token_embeddings.weight", "lm_head.weight"}
+"""The weights that have a row for each token."""
 
 
 def export_llama(run: RunFolder, out: Path, which: Which = "latest") -> int:
@@ -115,9 +122,22 @@ def import_llama(folder: Path, out: Path, **settings: Any) -> TrainConfig:  # no
             exists.
     """
     config = read_llama_config(folder / "config.json", **settings)
-    tokenizer = load_tokenizer_json(folder / "tokenizer.json")
-    check_tokenizer(tokenizer, config.model, folder / "tokenizer.json")
+    path = folder / "tokenizer.json"
+    tokenizer = load_tokenizer_json(path)
+    check_tokenizer(tokenizer, config.model, path)
+    held = set(tokenizer.vocab.values())
+    if num_missing := sum(byte not in held for byte in SINGLE_BYTES):
+        logger.warning(
+            "warning: %s has no token for %d of the 256 bytes: a text or prompt that holds one of "
+            "them is refused",
+            path,
+            num_missing,
+        )
     weights = read_llama_weights(folder, config.model)
+    # The rows above belong to no token, and the model would write them, too.
+    for name in TABLES & weights.keys():
+        weights[name] = weights[name][: tokenizer.vocab_size]
+    config = config.replace(vocab_size=tokenizer.vocab_size)
     model = build_model(config.model)
     model.load_state_dict(weights)
     with atomic_folder(out) as temporary:

@@ -18,6 +18,7 @@ from torch import Tensor
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import open_token_file
+from cs_basics.run.writing import first_words
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
@@ -125,6 +126,7 @@ def page_data(run: RunFolder, model: TransformerLM, tokenizer: Tokenizer) -> dic
         "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
         "tokenizer": tokenizer_data(tokenizer),
         "end_of_text": END_OF_TEXT,
+        "beginning": first_words(run),
         "sampling": {
             "temperature": SAMPLING.temperature,
             "top_k": SAMPLING.top_k,

@@ -91,10 +91,11 @@ def load_tokenizer_json(path: str | os.PathLike[str]) -> Tokenizer:
         model = content["model"]
         _check_supported(content, model)
         specials = {token["content"]: token["id"] for token in content["added_tokens"]}
-        vocab = {
-            token_id: token.encode("utf-8") if token in specials else from_printable(token)
-            for token, token_id in (model["vocab"] | specials).items()
-        }
+        vocab: dict[int, bytes] = {}
+        for token, token_id in (model["vocab"] | specials).items():
+            held = token.encode("utf-8") if token in specials else from_printable(token)
+            if vocab.setdefault(token_id, held) != held:
+                raise _UnsupportedError("gives one id to two tokens")
         # Older files write a merge as one string.
         pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
         merges: list[Merge] = [(from_printable(a), from_printable(b)) for a, b in pairs]
@@ -117,8 +118,6 @@ def _check_supported(content: Mapping[str, Any], model: Mapping[str, Any]) -> No
     added = content["added_tokens"]
     if any(token.get(flag) for token in added for flag in ("lstrip", "rstrip", "single_word")):
         raise _UnsupportedError("looks at what is beside a token (lstrip, rstrip, single_word)")
-    if len({token["id"] for token in added}) < len(added):
-        raise _UnsupportedError("gives one id to two tokens (added_tokens)")
     if model.get("dropout") or model.get("ignore_merges"):
         raise _UnsupportedError("does not apply its merges in order (dropout, ignore_merges)")
     if (content.get("post_processor") or {}).get("type", "ByteLevel") != "ByteLevel":

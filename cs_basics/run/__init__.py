@@ -1,25 +1,25 @@
 """Training runs: from text to a run folder.
 
-model.py                           the model, and the fast twins, of the folders that are there
-folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
+run.py                             the story of a run: read it first
 corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py),
                                    after a look at the texts (look.py)
-training_run.py, trainer.py        a whole run; its updates with logging, evaluation, checkpoints
-                                   and a clock (random_state.py: the generators)
-updates.py                         the book's loop, resumed, in parts and over processes
+model.py                           the model, and the fast twins, of the folders that are there
 optimizer.py                       the optimizer: its groups of weights, and their rates
 batches.py, epochs.py              the batches, drawn from the text
-schedules.py                       learning rates by name
-evaluation.py                      the loss to train with; loss and bits per byte of a text
 layout.py, distributed.py          model and batches shared out over the processes, as --parallel
                                    says
+trainer.py, updates.py             the updates, with all that is due after one; the book's loop,
+                                   resumed, in parts and over processes
+schedules.py, speed.py, spikes.py  learning rates by name; time per update; spikes of the loss
+evaluation.py                      the loss to train with; loss and bits per byte of a text
+saving.py, random_state.py         when a checkpoint is written, and how a run goes on from one
+clock.py, stopping.py              the end of a run: by steps, by time, by Ctrl-C
+folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
 metrics.py                         metrics.jsonl, its sinks, and the plot of the losses
 report.py, wandb_sink.py           the sinks: report.html; wandb
 pages.py                           pages from templates in one style (layout.html, page.css)
 samples.py, writing.py             samples; generation for several prompts (text_stream.py: tokens
                                    -> text)
-hardware.py                        device, fastest dtype, memory
-clock.py, spikes.py, stopping.py   time, spikes of the loss, Ctrl-C
+hardware.py, progress.py           device, fastest dtype, memory; progress callbacks
 atomic.py, json_file.py, tokenizer_folder.py, download.py   files and folders
-progress.py                        progress callbacks
 """

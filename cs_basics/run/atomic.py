@@ -78,10 +78,15 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.glob("*.tmp"):
         if not Path(path.stem).suffix[1:].isdecimal():
             continue  # A file of the user's.
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove(path)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, or a folder with all that is in it, as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def lock(file: IO[bytes]) -> None:

@@ -1,8 +1,11 @@
-"""Clocks of a run: progress towards its limits, and time per update."""
+"""The clock of a run: progress towards its limits."""
 
 import math
 import time
 from dataclasses import dataclass
+
+MEASURED = 3
+"""Updates whose time says how many fit into a run."""
 
 
 @dataclass
@@ -17,7 +20,16 @@ class Clock:
     """Elapsed seconds that all processes of the run agreed on; None: read the clock."""
 
     def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Start a run now."""
         self._start = time.monotonic()
+        self._first: tuple[int, float] | None = None
+
+    def count_from(self, step: int) -> None:
+        """Take the updates after this one, which has just been made, for the speed of the run."""
+        self._first = step, self.elapsed_s
 
     @property
     def elapsed_s(self) -> float:
@@ -48,34 +60,18 @@ class Clock:
         by_time = step * self.max_seconds / self.elapsed_s if self.max_seconds else math.inf
         return min(by_steps, by_time)
 
+    def warmup_steps(self, step: int, wanted: int) -> int:
+        """Return the updates of the warm-up: those that are wanted, or a tenth of a shorter run."""
+        num_fitting = self.max_steps or math.inf
+        if self.max_seconds and self._first and step > self._first[0] + MEASURED:
+            # The rate of a step is asked for at the end of its update.
+            num_made, seconds = step - self._first[0], self.elapsed_s - self._first[1]
+            left = num_made * (self.max_seconds - self.elapsed_s) / max(seconds, 1e-9)
+            num_fitting = min(num_fitting, step + left)
+        return wanted if wanted < num_fitting else max(1, round(num_fitting / 10))
+
     def seconds_left(self, step: int, seconds_per_step: float) -> float:
         """Estimate the seconds until the run is over at the given speed."""
         by_steps = (self.max_steps - step) * seconds_per_step if self.max_steps else math.inf
         by_time = self.max_seconds - self.elapsed_s if self.max_seconds else math.inf
         return max(0.0, min(by_steps, by_time))
-
-
-class Speed:
-    """Measures the seconds per update, without the time of evaluations and checkpoints."""
-
-    def __init__(self) -> None:
-        self._num_steps = 0
-        self._elapsed_s = 0.0
-        self.restart()
-
-    def restart(self) -> None:
-        """Start timing now, so that the time since the last update does not count."""
-        self._last = time.monotonic()
-
-    def count_step(self) -> None:
-        """Count an update that ends now."""
-        now = time.monotonic()
-        self._elapsed_s += now - self._last
-        self._last = now
-        self._num_steps += 1
-
-    def seconds_per_step(self) -> float:
-        """Return the mean since the last call of this method."""
-        mean = self._elapsed_s / self._num_steps
-        self._num_steps, self._elapsed_s = 0, 0.0
-        return mean

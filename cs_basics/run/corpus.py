@@ -1,15 +1,15 @@
 """The corpus of a run: texts, tokenizer and token files, prepared before the first step."""
 
 import logging
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.look import look_at_text, warn_of
+from cs_basics.run.look import check_is_text, look_at_text, warn_of
 from cs_basics.run.model import accelerate
+from cs_basics.run.one_text import cut_text
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import make_tokenizer, save_tokenizer
@@ -18,6 +18,9 @@ from cs_basics.stories.grammar import VALID_BYTES, VALID_SEED_OFFSET, write_stor
 from cs_basics.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
+
+FEW_TOKENS = 10_000
+"""Of a validation text: with fewer, chance decides between runs that differ by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +54,18 @@ def prepare_corpus(
         ValueError: A text is shorter than one context or refused by `look_at_text`, or a token file
             is of a text of another size or of another tokenizer.
     """
-    parts = (folder.path, folder.corpus, folder.tokenizer, folder.tokens)
-    missing = [path for path in parts if not path.exists()]
-    try:
-        texts = _texts(config, folder, on_progress)
-        tokenizer = _tokenizer(texts[0], config.model.vocab_size, folder, on_progress, is_fast)
-        train, valid = (
-            _tokens(tokenizer, text, folder.tokens / name, config.model.context_length, on_progress)
-            for text, name in zip(texts, ("train.bin", "valid.bin"), strict=True)
-        )
-    except BaseException:
-        for path in missing:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
+    texts = _texts(config, folder, on_progress)
+    tokenizer = _tokenizer(texts[0], config.model.vocab_size, folder, on_progress, is_fast)
+    # The validation text first: it is shorter, and may be too short.
+    valid, train = (
+        _tokens(tokenizer, text, folder.tokens / name, config.model.context_length, on_progress)
+        for text, name in zip(reversed(texts), ("valid.bin", "train.bin"), strict=True)
+    )
     if train.num_tokens < (in_batch := config.data.batch_size * config.model.context_length):
         one_batch = f"one batch has {in_batch:,}, and repeats what it holds"
         warn_of(texts[0], f"{train.num_tokens:,} tokens, but {one_batch}")
+    if valid.num_tokens < FEW_TOKENS:
+        warn_of(texts[1], f"{valid.num_tokens:,} tokens: a loss on so few says little")
     return Corpus(tokenizer, train, valid)
 
 
@@ -121,23 +120,55 @@ def _tokens(
     return token_file
 
 
+def _check_text(path: Path) -> None:
+    """Refuse what is no file with text in it, and say where one comes from."""
+    if not path.exists():
+        fetch = "scripts/download.py tinystories fetches it"
+        name = "name a text by --text, or two by --train-text and --valid-text"
+        raise FileNotFoundError(
+            f"{path} does not exist: {fetch if 'TinyStories' in path.name else name}"
+        )
+    check_is_text(path)
+    if not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, which cannot be read twice: name a file")
+
+
+def _given_texts(config: TrainConfig, folder: RunFolder) -> tuple[Path, Path] | None:
+    """Return the two texts that a run is given, or those that its one text is cut into."""
+    data, is_begun = config.data, (folder.tokens / "valid.bin").exists()
+    train, valid = data.train_text, data.valid_text
+    if data.text is not None:
+        train, valid = folder.corpus / "train.txt", folder.corpus / "valid.txt"
+        if not valid.exists():
+            _check_text(data.text)
+            look_at_text(data.text)
+            cut_text(data.text, train, valid)
+    elif train is None or valid is None:
+        return None
+    else:
+        _check_text(train)
+        _check_text(valid)
+        logger.info("training on %s, validating on %s", train, valid)
+        if not is_begun:
+            look_at_text(train)
+    if not is_begun:
+        look_at_text(valid, train=train)
+    for path in (train, valid):
+        num_bytes, length = path.stat().st_size, config.model.context_length
+        if num_bytes <= length:
+            raise ValueError(
+                f"{path} has {num_bytes} bytes, fewer than one context of {length} + 1 tokens: "
+                "give more text or a smaller context_length"
+            )
+    return train, valid
+
+
 def _texts(
     config: TrainConfig, folder: RunFolder, on_progress: OnProgress | None
 ) -> tuple[Path, Path]:
     """Return the given texts, or write those of the embedded corpus into the folder of the run."""
-    if config.data.train_text is not None and config.data.valid_text is not None:
-        for path in (config.data.train_text, config.data.valid_text):
-            if not path.is_file():
-                hint = (
-                    " (scripts/download.py tinystories fetches it)"
-                    if "TinyStories" in path.name
-                    else "; --train-text and --valid-text name the files"
-                )
-                raise FileNotFoundError(f"{path} does not exist{hint}")
-        if not (folder.tokens / "valid.bin").exists():
-            look_at_text(config.data.train_text)
-            look_at_text(config.data.valid_text, train=config.data.train_text)
-        return config.data.train_text, config.data.valid_text
+    if (given := _given_texts(config, folder)) is not None:
+        return given
     texts = (folder.corpus / "train.txt", folder.corpus / "valid.txt")
     sizes = (round(config.data.corpus_megabytes * 1e6), VALID_BYTES)
     seeds = (config.run.seed, config.run.seed + VALID_SEED_OFFSET)

@@ -41,7 +41,8 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
     """Download a file, resuming an earlier attempt.
 
     The bytes are written to `path` + ".part", which is renamed when size and SHA-256 match what the
-    server announced (the latter in an ETag or X-Linked-ETag of 64 hexadecimal digits).
+    server announced (the latter in an ETag or X-Linked-ETag of 64 hexadecimal digits). A file that
+    has changed since the earlier attempt is fetched from its beginning.
 
     Args:
         url: An http or https address.
@@ -55,15 +56,21 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
         ValueError: Size or checksum do not match; the file is deleted.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    done = part.stat().st_size if part.exists() else 0
+    part, version = (path.with_name(path.name + end) for end in (".part", ".part.etag"))
+    # Without a version there is no telling whether the rest would be of the same file.
+    done = part.stat().st_size if part.exists() and version.exists() else 0
     redirects = _RememberHeaders()
-    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
+    asked = {"Range": f"bytes={done}-", "If-Range": version.read_text()} if done else {}
+    request = urllib.request.Request(url, headers=asked)
     try:
         with urllib.request.build_opener(redirects).open(request, timeout=_TIMEOUT_S) as response:
             headers = redirects.headers | {k.lower(): v for k, v in response.headers.items()}
             if response.status != 206:
-                done = 0  # the server sends the whole file, whatever was asked for
+                done = 0  # The whole file: it is new or another, or the server knows no ranges.
+                tag = response.headers.get("ETag", "")
+                version.unlink(missing_ok=True)
+                if tag.startswith('"'):  # A weak one does not vouch for each byte.
+                    version.write_text(tag)
             # Of this response alone: a redirect has a length of its own.
             length = response.headers.get("Content-Length")
             total = done + int(length) if length else 0
@@ -81,6 +88,7 @@ def download(url: str, path: Path, on_progress: OnProgress | None = None) -> Non
             raise  # of the disk, not of the network
         reason = getattr(error, "reason", error)
         raise ConnectionError(f"{url} cannot be fetched: {reason}") from None
+    version.unlink(missing_ok=True)
     _verify(part, total, headers)
     part.replace(path)
 

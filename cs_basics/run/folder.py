@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import math
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 NUM_KEPT = 2
 """Newest checkpoints that a run keeps, besides the best: if the last is damaged, there is one."""
+STEP = re.compile(r"step-(\d+)\.pt")
 Which = Literal["latest", "best"]
 
 
@@ -135,7 +137,8 @@ class RunFolder:
 
     def all_checkpoints(self) -> list[Path]:
         """Return the checkpoints, that of the highest step last."""
-        return sorted(self.checkpoints.glob("step-*.pt"))
+        found = self.checkpoints.glob("step-*.pt")
+        return sorted((path for path in found if STEP.fullmatch(path.name)), key=step_of)
 
     def best_checkpoint(self) -> Path:
         """Return the checkpoint with the lowest validation loss.
@@ -176,7 +179,7 @@ class RunFolder:
             validation_loss: The loss of this step's weights, if it was measured; decides which
                 checkpoint is best.
         """
-        past = [path for path in self.all_checkpoints() if path <= self.checkpoint_of(step)]
+        past = [path for path in self.all_checkpoints() if step_of(path) <= step]
         best, best_loss = self.read_best()
         if best not in past:
             best, best_loss = None, None
@@ -239,6 +242,11 @@ class RunFolder:
         model = build_model(config.model, device, is_fast=is_fast)
         checkpoint.load_into(model, make_optimizer(model, config, is_fast=True))
         return model
+
+
+def step_of(checkpoint: Path) -> int:
+    """Return the step of a checkpoint, from its name."""
+    return int(STEP.sub(r"\1", checkpoint.name))
 
 
 def least_bytes(config: ModelConfig) -> int:

@@ -1,4 +1,4 @@
-"""A look at a text before it is prepared: what is odd is said, and what cannot be meant is refused.
+"""A look at a text before it is prepared: warn of what is odd, refuse what cannot be trained on.
 
 A sixteenth of a long text is read, and all of it only to find a special token that is not in that
 part, or validation text in a training text: a second for 600 MB, a tenth of what encoding
@@ -7,7 +7,10 @@ takes.
 
 import codecs
 import filecmp
+import json
 import logging
+import mmap
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -33,6 +36,30 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",  # Begins with that of UTF-16.
     codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16",
 }  # fmt: skip
+PACKED = {
+    b"\x1f\x8b": ("gzip", "gzip -dc {given} > {text}"),
+    b"BZh": ("bzip2", "bzip2 -dc {given} > {text}"),
+    b"\xfd7zXZ\0": ("xz", "xz -dc {given} > {text}"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc {given} > {text}"),
+    b"PK\3\4": ("a zip archive", "unzip -p {given} > {text}"),
+    b"%PDF-": ("a PDF", "pdftotext {given} {text}"),
+    b"PAR1": (
+        "Parquet",
+        'python -c \'import sys, pandas; print(*pandas.read_parquet(sys.argv[1])["text"], '
+        f'sep="\\n{END_OF_TEXT}\\n")\' {{given}} > {{text}}',
+    ),
+    b"\x93NUMPY": (
+        "an array of NumPy",
+        "python -c 'import sys, numpy; print(*numpy.load(sys.argv[1]), sep=\"\\n\")' "
+        "{given} > {text}",
+    ),
+}
+"""First bytes of what is no text: its name, and the command that makes a text of it."""
+WORD_STEP, MAX_WORD = 1 << 17, 150_000
+"""Bytes from one place where a word is measured to the next; bytes of a word from which learning
+its merges takes about a minute, and four times as long for twice as many."""
+WORD = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+")
+"""About what the pre-tokens of GPT-2's pattern are."""
 CONTINUATION = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that begin no character."""
 
@@ -57,7 +84,8 @@ def look_at_text(
 
     Raises:
         OSError: A text does not exist or is a folder.
-        ValueError: It is empty, in UTF-16 or UTF-32, or the same as the training text.
+        ValueError: It is empty or blank, packed, in UTF-16 or UTF-32, or the same as the training
+            text.
     """
     check_is_text(path)
     if not path.is_file():
@@ -68,17 +96,20 @@ def look_at_text(
             "not seen"
         )
     pieces = list(_pieces(path))
+    check_not_packed(path, pieces[0])
+    if all(piece.isspace() for piece in pieces):
+        raise ValueError(f"{path} holds nothing but blanks: name a file with text in it")
     if encoding := _wide_encoding(pieces[0]):
         given, converted = shlex.quote(str(path)), shlex.quote(f"{path}.utf8")
         raise ValueError(
             f"{path} is {encoding} and has to be UTF-8; this converts it: "
             f"iconv -f {encoding} -t UTF-8 {given} > {converted}"
         )
-    odd = list(_oddities(pieces))
+    odd = [*_oddities(path, pieces), *_long_words(path)]
     if special_tokens and not any(_holds(path, pieces, token) for token in special_tokens):
         odd.append(f"no {' and no '.join(special_tokens)}: stories never end, and samples run on")
-    if train is not None and (told := told_of_shared(path, train)):
-        odd.append(told)
+    if train is not None and (warning := warning_of_shared(path, train)):
+        odd.append(warning)
     if odd:
         num_read = sum(map(len, pieces))
         part = "" if num_read == path.stat().st_size else f" ({num_read / 1e6:.1f} MB looked at)"
@@ -100,7 +131,23 @@ def check_is_text(path: Path) -> None:
         raise ValueError(f"{path} is empty: name a file with text in it")
 
 
-def told_of_shared(text: Path, other: Path) -> str:
+def check_not_packed(path: Path, beginning: bytes) -> None:
+    """Refuse what its first bytes show to be no text.
+
+    Raises:
+        ValueError: With the command that makes a text of it.
+    """
+    for mark, (name, command) in PACKED.items():
+        if beginning.startswith(mark):
+            unpacked = path.with_suffix("") if path.with_suffix("").suffix else f"{path}.txt"
+            given, text = shlex.quote(str(path)), shlex.quote(str(unpacked))
+            raise ValueError(
+                f"{path} is {name}, not text; this makes a text of it: "
+                + command.format(given=given, text=text)
+            )
+
+
+def warning_of_shared(text: Path, other: Path) -> str:
     """Say how much of a text stands in another one; "" if it is no more than chance."""
     share, num_places = shared(text, other)
     if share <= MAX_SHARED:
@@ -175,17 +222,25 @@ def _wide_encoding(beginning: bytes) -> str | None:
     return next((name for name, places in WIDE.items() if zeros == places), None)
 
 
-def _oddities(pieces: Sequence[bytes]) -> Iterator[str]:
+def _oddities(path: Path, pieces: Sequence[bytes]) -> Iterator[str]:
     """Yield a sentence for each thing that is odd about the bytes."""
+    given, mended = shlex.quote(str(path)), shlex.quote(f"{path}.txt")
     if pieces[0].startswith(codecs.BOM_UTF8):
-        yield "it begins with a byte-order mark, 3 bytes that become tokens"
-    num_read = sum(map(len, pieces))
-    if num_invalid := sum(map(_num_invalid, pieces)):
         yield (
-            f"{num_invalid:,} bytes are not UTF-8 ({100 * num_invalid / num_read:.2g}%; "
-            "from Latin-1, iconv -f LATIN1 -t UTF-8 makes it)"
+            "it begins with a byte-order mark, 3 bytes that become tokens "
+            f"(tail -c +4 {given} > {mended} removes it)"
         )
-    if num_zeros := sum(piece.count(0) for piece in pieces):
+    if key := _key_of_json_lines(pieces[0]):
+        yield (
+            "each line is a JSON object, and the model would learn to write those "
+            f"(jq -r '.{key}, \"{END_OF_TEXT}\"' {given} > {mended} takes the texts out)"
+        )
+    num_read = sum(map(len, pieces))
+    num_zeros = sum(piece.count(0) for piece in pieces)
+    if num_invalid := sum(map(_num_invalid, pieces)):
+        advice = "" if num_zeros else "; from Latin-1, iconv -f LATIN1 -t UTF-8 makes it"
+        yield f"{num_invalid:,} bytes are not UTF-8 ({100 * num_invalid / num_read:.2g}%{advice})"
+    if num_zeros:
         yield f"{num_zeros:,} bytes are NUL ({100 * num_zeros / num_read:.2g}%)"
     if num_long := sum(len(piece) == PIECE_BYTES and b"\n" not in piece for piece in pieces):
         yield f"no line end in {PIECE_BYTES:,} bytes, at {num_long:,} of {len(pieces):,} places"
@@ -194,6 +249,40 @@ def _oddities(pieces: Sequence[bytes]) -> Iterator[str]:
     num_crlf = sum(piece.count(b"\r\n") for piece in pieces if b"\r" in piece)
     if num_crlf and num_crlf == num_lines:
         yield f"all {num_lines:,} line ends are CRLF, which the model will write, too"
+
+
+def _key_of_json_lines(beginning: bytes) -> str | None:
+    """Return the key of the longest string where each line is a JSON object."""
+    try:
+        objects = [json.loads(line) for line in beginning.split(b"\n")[:-1][:2]]
+        texts = {key: value for key, value in objects[0].items() if isinstance(value, str)}
+    except (ValueError, AttributeError, IndexError, RecursionError):
+        return None
+    is_lines = all(isinstance(held, dict) for held in objects)
+    return max(texts, key=lambda key: len(texts[key]), default=None) if is_lines else None
+
+
+def _long_words(path: Path) -> Iterator[str]:
+    """Yield a sentence if there is a word from which it takes long to learn merges."""
+    longest, place = 0, 0
+    unbroken = re.compile(rb"\S+")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        while place < len(text):
+            found = unbroken.match(text, place)
+            end = found.end() if found else place
+            if end - place >= MAX_WORD - WORD_STEP:
+                # It has begun after the place before, where it would have been found.
+                before = unbroken.match(text[max(0, place - WORD_STEP) : place][::-1])
+                whole = text[place - (before.end() if before else 0) : end]
+                words = WORD.findall(whole.decode("utf-8", "replace"))
+                longest = max(longest, *(len(word.encode()) for word in words))
+            place = (end // WORD_STEP + 1) * WORD_STEP
+    if longest >= MAX_WORD:
+        minutes = (longest / MAX_WORD) ** 2
+        yield (
+            f"a word of {longest:,} bytes, from which it takes about {minutes:,.0f} minutes to "
+            "learn merges: break it by line ends"
+        )
 
 
 def _num_invalid(piece: bytes) -> int:

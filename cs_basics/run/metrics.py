@@ -118,11 +118,10 @@ class MetricsLog:
             _cut(path, num_bytes)
             self.rows, self.samples = _read(path)
 
-    def log(self, **values: float) -> None:
-        """Store one row and pass it on; `__` in a key stands for the slash of `train/loss`."""
+    def log(self, row: Row) -> None:
+        """Store one row and pass it on."""
         if self._file is None:
             return
-        row = {name.replace("__", "/"): value for name, value in values.items()}
         self.rows.append(row)
         self._append(row)
         for sink in list(self.sinks):

@@ -16,6 +16,8 @@ from cs_basics.settings.model import ModelConfig
 from cs_basics.settings.run import TrainConfig
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
     from torch import Tensor
     from torch.optim import Optimizer
@@ -76,7 +78,8 @@ def _check_section(section: Any) -> None:  # noqa: ANN401  a dataclass
     for name, value in beyond_the_book(section).items():
         if not has_room(NEEDS[name]):
             raise ValueError(
-                f"{name}={value} needs cs_basics/{NEEDS[name]}, which this edition leaves out"
+                f"{name}={value} needs cs_basics/{NEEDS[name]}, which this edition leaves out: "
+                "leave the option out, or take a preset without it, such as stories"
             )
 
 
@@ -118,6 +121,33 @@ def build_model(
     for name in ("vocab_size", "context_length"):
         if not hasattr(model, name):
             setattr(model, name, sizes[name])
+    return model
+
+
+def make_model(
+    config: TrainConfig,
+    tokens: "npt.NDArray[np.integer[Any]]",
+    device: "torch.device",
+    *,
+    is_fast: bool,
+) -> "TransformerLM":
+    """Build the model of a run as it is before the first update.
+
+    Args:
+        config: The run.
+        tokens: Token ids of the training text: a bias of the head begins at their shares.
+        device: Where the weights live.
+        is_fast: Build it of fast twins, where there are any.
+    """
+    model = build_model(config.model, device, is_fast=is_fast)
+    if config.run.activation_checkpointing:
+        from cs_basics.variants.activation_checkpointing import checkpoint_blocks
+
+        checkpoint_blocks(model)
+    if config.model.head_bias:
+        from cs_basics.variants.head_bias import set_head_bias
+
+        set_head_bias(model, tokens)
     return model
 
 

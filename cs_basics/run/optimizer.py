@@ -43,11 +43,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig, *, is_fast: bool = Fal
     optim = config.optim
     tables = embedding_tables(model, config.model)
     ratio = 1.0 if config.model.tie_embeddings else optim.embedding_lr_ratio
-    biases: list[nn.Parameter] = []
-    if config.model.head_bias:
-        from cs_basics.variants.head_bias import head_biases
-
-        biases = head_biases(model)
+    biases = [p for name, p in model.named_parameters() if name == "lm_head.bias"]
     held = {id(parameter) for parameter in (*tables, *biases)}
     others = {name: p for name, p in model.named_parameters() if id(p) not in held}
     groups: list[dict[str, Any]] = [

@@ -95,7 +95,8 @@ class Report(Sink):
                 **contents(self.metrics.rows, self.metrics.samples, *self._counted),
             )
             write_atomically(self.folder.report, page.encode())
-        except (OSError, ValueError) as error:
+        except Exception as error:
+            # Whatever draws or finds may raise; the run is worth more than its page.
             if not self._has_failed:
                 logger.warning("%s is not written: %s", self.folder.report, error)
             self._has_failed = True

@@ -1,5 +1,6 @@
 """Samples: stories that a model generates during and after its training."""
 
+import logging
 from pathlib import Path
 
 from cs_basics.generate import Sampling, generate
@@ -8,6 +9,8 @@ from cs_basics.run.model import accelerate
 from cs_basics.settings.run import END_OF_TEXT, RunConfig
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+
+logger = logging.getLogger(__name__)
 
 SAMPLE_TOKENS = 300
 SHORT_TOKENS = 64
@@ -38,6 +41,18 @@ def write_samples(
     parts = [f"\n## {number}\n\n{story or NO_STORY}\n" for number, story in enumerate(stories, 1)]
     write_atomically(path, (heading + "".join(parts)).encode())
     return stories
+
+
+def write_short_story(
+    model: TransformerLM, tokenizer: Tokenizer, seed: int, *, is_fast: bool
+) -> str | None:
+    """Generate the story that goes with a validation loss; None, with a warning, if that fails."""
+    try:
+        return write_story(model, tokenizer, SHORT_TOKENS, seed, is_fast=is_fast)
+    except Exception as error:
+        # A student's classes may raise anything, and this step is still to be saved.
+        logger.warning("no sample: %s: %s", type(error).__name__, error)
+        return None
 
 
 def write_story(

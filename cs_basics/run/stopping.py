@@ -1,12 +1,19 @@
-"""Clean stops: Ctrl-C and SIGTERM are recorded, and the run stops after the current update."""
+"""Clean stops: Ctrl-C, SIGTERM and SIGHUP are recorded; the run stops after the current update."""
 
+import logging
 import signal
 import threading
 import time
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+logger = logging.getLogger(__name__)
+
+SIGNALS = [
+    signal.Signals[name]
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)  # Windows has no SIGHUP, which a closed terminal sends.
+]
 # A second SIGINT within this time is the same Ctrl-C: the terminal sends it to every process, and
 # torchrun forwards it to its processes once more.
 SAME_PRESS_S = 1.0
@@ -26,9 +33,10 @@ class TrainingStoppedError(Exception):
 
 
 class StopSignals:
-    """Context manager that records Ctrl-C and SIGTERM; a second Ctrl-C raises KeyboardInterrupt.
+    """Context manager that records the first of SIGNALS; a second Ctrl-C raises KeyboardInterrupt.
 
-    Outside the main thread it records nothing, since Python allows signal handlers only there.
+    A signal that is ignored stays ignored, as SIGHUP is under nohup. Outside the main thread it
+    records nothing, since Python allows signal handlers only there.
     """
 
     def __init__(self) -> None:
@@ -39,7 +47,8 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._note) for number in SIGNALS}
+            heeded = [n for n in SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._note) for number in heeded}
         return self
 
     def __exit__(
@@ -55,5 +64,6 @@ class StopSignals:
         now = time.monotonic()
         if not self.received:
             self.received, self._received_at = number, now
+            logger.info("the run ends after this update; a second Ctrl-C ends it at once")
         elif number == signal.SIGINT and now - self._received_at > SAME_PRESS_S:
             raise KeyboardInterrupt

@@ -1,15 +1,18 @@
 """Streaming detokenization: text never ends within a character or within a stop string."""
 
+import codecs
 from collections.abc import Collection
 
 from cs_basics.tokenizer import Tokenizer
+
+NO_TOKEN = "\ufffd".encode()
 
 
 class TextStream:
     """The text of one sequence, returned as soon as no later token can change it.
 
     An incomplete character at the end, or the beginning of a stop string, is held back until the
-    next token.
+    next token. An id without a token is written as U+FFFD, as are bytes that are not UTF-8.
 
     Args:
         tokenizer: The tokenizer of the tokens.
@@ -23,30 +26,22 @@ class TextStream:
         if "" in stop_strings:
             raise ValueError("a stop string is empty: every text would end before it begins")
         self.is_finished = False
-        self._tokenizer, self._stop_strings = tokenizer, stop_strings
-        self._ids: list[int] = []  # since the last complete character
-        self._num_taken = 0  # characters of their text returned so far
+        self._vocab, self._stop_strings = tokenizer.vocab, stop_strings
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._waiting = ""
 
     def push(self, token_id: int) -> str:
         """Add a token and return the new text that is certain; "" after a stop string."""
         if self.is_finished:
             return ""
-        self._ids.append(token_id)
-        text = self._tokenizer.decode(self._ids)
-        # U+FFFD at the end may be an incomplete character.
-        settled = text.removesuffix("\ufffd")
-        self._waiting += settled[self._num_taken :]
-        self._num_taken = len(settled)
-        if settled == text:
-            self._ids, self._num_taken = [], 0
+        self._waiting += self._decoder.decode(self._vocab.get(token_id, NO_TOKEN))
         return self._certain()
 
     def close(self) -> str:
         """Return the text that was held back, when no token follows."""
         if self.is_finished:
             return ""
-        self._waiting += self._tokenizer.decode(self._ids)[self._num_taken :]
+        self._waiting += self._decoder.decode(b"", final=True)
         rest = self._certain() + self._waiting
         self.is_finished, self._waiting = True, ""
         return rest

@@ -17,6 +17,7 @@ def make_updates(
     *,
     num_parts: int = 1,
     first_step: int = 1,
+    before_part: Callable[[int], None] | None = None,
     on_update: Callable[[Update], None] | None = None,
 ) -> None:
     """Make one update for each batch.
@@ -31,6 +32,7 @@ def make_updates(
         num_parts: Equal parts into which a batch is split to save memory; the sum of their
             gradients is that of the batch.
         first_step: Number of the first update; above 1 in a run that is resumed.
+        before_part: Called with the number of each part of a batch after the first.
         on_update: As in `train`.
 
     Raises:
@@ -45,7 +47,10 @@ def make_updates(
             )
         optimizer.zero_grad()
         loss = 0.0
-        for part in zip(inputs.chunk(num_parts), targets.chunk(num_parts), strict=True):
+        parts = zip(inputs.chunk(num_parts), targets.chunk(num_parts), strict=True)
+        for number, part in enumerate(parts):
+            if number and before_part is not None:
+                before_part(number)
             part_loss = loss_of(*part) / num_parts
             part_loss.backward()
             loss += part_loss.item()

@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-import os
+import secrets
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -13,6 +14,9 @@ from cs_basics.settings.run import TrainConfig
 Mode = Literal["disabled", "offline", "online"]
 
 logger = logging.getLogger(__name__)
+
+CONNECT_S = 15
+"""Seconds after which a run that does not reach the service is kept offline."""
 
 
 class Wandb(Sink):
@@ -28,6 +32,8 @@ class Wandb(Sink):
 
     def __init__(self, mode: Mode, config: TrainConfig, run_dir: Path) -> None:
         self._run: Any = None
+        self._path = run_dir / "wandb"
+        self._is_offline = False
         self._has_failed = False
         if mode != "disabled":
             self._guard(lambda: self._start(mode, config, run_dir))
@@ -49,6 +55,9 @@ class Wandb(Sink):
         exit_code = 0 if kind is None else 1
         if self._run is not None:
             self._guard(lambda: self._run.finish(exit_code=exit_code))
+            if self._is_offline and not self._has_failed:
+                kept = f"{shlex.quote(str(self._path))}/offline-run-*"
+                logger.info("wandb: kept offline; `wandb sync %s` sends it", kept)
         if self._has_failed:
             # Otherwise the exit hook of wandb would fail likewise and print a traceback.
             with contextlib.suppress(Exception, SystemExit):
@@ -68,23 +77,34 @@ class Wandb(Sink):
     def _start(self, mode: Mode, config: TrainConfig, run_dir: Path) -> None:
         import wandb
 
-        if mode == "online" and not (wandb.api.api_key or os.environ.get("WANDB_API_KEY")):
-            logger.warning(
-                "wandb: nobody is logged in here (`wandb login`), so the run is kept offline"
-            )
-            mode = "offline"
         # A run that was begun before goes on under its id, which its local files are named after.
-        begun = sorted(run_dir.glob("wandb/*run-*-*"))
-        self._run = wandb.init(
-            project="cs_basics",
-            id=begun[-1].name.rpartition("-")[2] if begun else None,
-            resume="allow",
-            name=run_dir.name,
-            dir=run_dir,
-            mode=mode,
-            config=config.to_json(),
-            settings=wandb.Settings(silent=True, console="off"),
-        )
+        begun = sorted(self._path.glob("*run-*-*"))
+        run_id = begun[-1].name.rpartition("-")[2] if begun else secrets.token_hex(4)
+
+        def start(mode: Mode) -> None:
+            self._run = wandb.init(
+                project="cs_basics",
+                id=run_id,
+                resume="allow",
+                name=run_dir.name,
+                dir=run_dir,
+                mode=mode,
+                config=config.to_json(),
+                settings=wandb.Settings(silent=True, console="off", init_timeout=CONNECT_S),
+            )
+            self._is_offline = mode == "offline"
+
+        if mode == "online":
+            logger.info("wandb: connecting, for %d s at most", CONNECT_S)
+            try:
+                if wandb.login(prompt=False):
+                    start("online")
+                    return
+                reason = "nobody is logged in here (`wandb login`)"
+            except Exception as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+            logger.warning("wandb: the run is kept offline: %.300s", reason)
+        start("offline")
 
     def _send_results(self, plot: Path, samples: list[str]) -> None:
         import wandb

@@ -3,11 +3,22 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from cs_basics.generate import GREEDY, Sampling, generate
+from cs_basics.run.folder import RunFolder
 from cs_basics.run.model import batch_generator
 from cs_basics.run.text_stream import TextStream
+from cs_basics.run.token_file import open_token_file
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+
+
+def first_words(run: RunFolder) -> str:
+    """Return how the validation text of a run begins, as a prompt for it; "" if it is not there."""
+    path = run.tokens / "valid.bin"
+    if not path.exists():
+        return ""
+    text = run.load_tokenizer().decode(open_token_file(path).tokens[:64].tolist())
+    return " ".join(text.replace(END_OF_TEXT, " ").split()[:4])[:40].rstrip("\ufffd")
 
 
 def opening(text: str) -> str:

@@ -17,13 +17,20 @@ MIN_VOCAB_SIZE = 257
 MAX_CORPUS_MEGABYTES = 1_000_000
 
 
+FREE = {"is_free": True}
+"""Marks a setting that may be changed when a run is resumed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Texts, batches and their order."""
 
-    train_text: Path | None = None
+    text: Path | None = None
+    """One text, of which about nine tenths are trained on and the rest validates; in place of
+    train_text and valid_text."""
+    train_text: Path | None = field(default=None, metadata=FREE)
     """Text to train on, stories separated by <|endoftext|>; none: the embedded corpus."""
-    valid_text: Path | None = None
+    valid_text: Path | None = field(default=None, metadata=FREE)
     """Text to validate on; none: other stories of the embedded corpus."""
     corpus_megabytes: float = 10.0
     """Size of the embedded corpus in megabytes, used if no training text is given."""
@@ -81,36 +88,36 @@ class OptimConfig:
 class RunConfig:
     """Folder, length, outputs and hardware of a run."""
 
-    run_dir: Path | None = None
+    run_dir: Path | None = field(default=None, metadata=FREE)
     """Folder of the run; none: the next free one of runs/PRESET, runs/PRESET-2, ..."""
-    max_steps: int | None = None
+    max_steps: int | None = field(default=None, metadata=FREE)
     """Stop after this many updates."""
-    max_minutes: float | None = None
+    max_minutes: float | None = field(default=None, metadata=FREE)
     """Stop after this many minutes, counted from before the text is prepared, some seconds after
     the start of the script; the schedule then follows the clock. With max_steps too, whichever
     comes first."""
     seed: int = 0
     """Seed of weights, batches, corpus and samples."""
-    eval_every: int = 250
+    eval_every: int = field(default=250, metadata=FREE)
     """Updates between two validation losses, each with a checkpoint and a short sample."""
-    num_samples: int = 3
+    num_samples: int = field(default=3, metadata=FREE)
     """Stories generated at the end; 0: no samples at all, neither at the end nor during the run."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps"] = field(default="auto", metadata=FREE)
     """Where to train; auto: CUDA if there is one, then MPS, then the CPU."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the matrix products (weights stay float32); auto: whichever is faster here."""
-    fast: Literal["auto", "off"] = "auto"
+    fast: Literal["auto", "off"] = field(default="auto", metadata=FREE)
     """auto: compiled (up to a minute once, then several times as fast), with fast twins where there
     are any; off: the code of cs_basics/*.py, line by line. Results are equal up to rounding."""
-    grad_accum_steps: int = 1
+    grad_accum_steps: int = field(default=1, metadata=FREE)
     """Gradient accumulation: micro-batches per update, computed in turn to save memory."""
     activation_checkpointing: bool = False
     """Keep only the input of each block and recompute its activations in the backward pass: less
     memory, about a quarter more time."""
-    parallel: Literal["ddp", "fsdp", "tp"] = "ddp"
+    parallel: Literal["ddp", "fsdp", "tp"] = field(default="ddp", metadata=FREE)
     """With several processes (torchrun); ddp: each holds the whole model; fsdp: each holds a shard
     of every weight; tp: each computes its heads, hidden features and vocabulary entries."""
-    wandb: Literal["disabled", "offline", "online"] = "disabled"
+    wandb: Literal["disabled", "offline", "online"] = field(default="disabled", metadata=FREE)
     """Also log to Weights & Biases; offline runs can be uploaded later with `wandb sync`."""
 
     def __post_init__(self) -> None:
@@ -205,6 +212,13 @@ SECTIONS: dict[str, Any] = {
 }
 SECTION_OF = {entry.name: section for section, kind in SECTIONS.items() for entry in fields(kind)}
 """The section of each setting; names are unique across sections."""
+FREE_ON_RESUME = {
+    entry.name
+    for kind in SECTIONS.values()
+    for entry in fields(kind)
+    if entry.metadata.get("is_free")
+}
+"""Settings that may be changed when a run is resumed."""
 
 
 def require_positive(config: object, *names: str) -> None:

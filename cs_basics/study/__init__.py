@@ -5,7 +5,7 @@ ablation.py          the suites: named variants of a configuration that differ i
 ablation_run.py      one run: train a variant for its budget, then measure
 ablation_summary.py  all runs together: means over seeds, and which differences are noise
 ablation_plot.py     the training losses of all runs in one picture
-ablation_report.py   report.html and report.md (ablation.html, ablation.markdown)
+ablation_report.py   report.html (ablation.html)
 student_t.py         how far from its mean a mean of few values may lie by chance
 
 microscope/  what a model computes, part by part

@@ -1,6 +1,6 @@
 """One run of an ablation: train a variant for exactly its budget, then measure.
 
-`run.training_run.train_run` counts everything against the minutes of a run, so that its stories are
+`run.run.train_run` counts everything against the minutes of a run, so that its stories are
 there when the time is over. Here every run gets the same minutes of updates: preparing, compiling
 and evaluating are not counted.
 """
@@ -27,7 +27,7 @@ from cs_basics.run.random_state import seed_all
 from cs_basics.run.token_file import TokenFile
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
-from cs_basics.settings.run import RunConfig, TrainConfig
+from cs_basics.settings.run import TrainConfig
 from cs_basics.training import Batch, TrainingDivergedError, Update
 
 RESULT = "result.json"
@@ -114,14 +114,16 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
     folder = RunFolder(config.run.run_dir)
     folder.path.mkdir(parents=True, exist_ok=True)
     corpus = prepare_corpus(config, shared, is_fast=config.run.fast == "auto")
-    trainer = Trainer(config, folder, corpus, _clock(config.run))
+    run = config.run
+    clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
+    trainer = Trainer(config, folder, corpus, clock)
     if trainer.is_fast:
         trainer.compile()
     _warm_up(trainer)
     # All variants draw the same batches, however many numbers their initialisation has drawn.
     seed_all(config.run.seed)
     forget_peak_memory(trainer.device)
-    trainer.clock = _clock(config.run)
+    trainer.clock.restart()
     with MetricsLog(folder.metrics) as log:
         log.add(Console())
         diverged_at = _train(trainer, log)
@@ -188,11 +190,6 @@ def unigram_loss(text: TokenFile, max_tokens: int) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def _clock(run: RunConfig) -> Clock:
-    """Start the clock of a run's budget."""
-    return Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
-
-
 def _warm_up(trainer: Trainer) -> None:
     """Compile and load everything that computes gradients; change no weight."""
     inputs, targets = trainer.next_batch()
@@ -212,11 +209,13 @@ def _train(trainer: Trainer, log: MetricsLog) -> int | None:
     def log_update(update: Update) -> None:
         trainer.step = update.step
         log.log(
-            step=update.step,
-            elapsed_s=trainer.clock.elapsed_s,
-            optim__lr=update.lr,
-            optim__grad_norm=update.grad_norm,
-            train__loss=update.loss,
+            {
+                "step": update.step,
+                "elapsed_s": trainer.clock.elapsed_s,
+                "optim/lr": update.lr,
+                "optim/grad_norm": update.grad_norm,
+                "train/loss": update.loss,
+            }
         )
 
     config = trainer.config
@@ -224,7 +223,7 @@ def _train(trainer: Trainer, log: MetricsLog) -> int | None:
         make_updates(
             trainer.optimizer,
             batches(),
-            trainer.lr_at,
+            trainer.schedule.lr_at,
             trainer.loss_of,
             trainer.clip,
             num_parts=config.run.grad_accum_steps,

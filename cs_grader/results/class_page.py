@@ -112,7 +112,7 @@ def marks_of(result: Result) -> list[str]:
     has = {
         "review": True in needs_review,
         "forbidden": False in needs_review,
-        "note": result.note,
+        "note": reading.remark(result),
         "full": is_full,
     }
     return [mark for mark in MARKS if has[mark]]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cs_grader.plain_text import one_line
 from cs_grader.result import Problem, Result
+from cs_grader.results import reading
 
 HEAD = ("score", "max_score", "isolation", "note")
 PEOPLE = ("names", "addresses")
@@ -48,7 +49,7 @@ def gradebook_csv(
                 number(result.score),
                 number(result.max_score),
                 _cell(result.isolation),
-                _cell(result.note),
+                _cell(reading.remark(result)),
                 *(earned.get(column, "") for column in columns),
             ]
         )

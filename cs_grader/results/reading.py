@@ -116,7 +116,9 @@ def alike(items: Sequence[Item]) -> list[list[Item]]:
     """Put items together of which the same is to be said; the first of each is the one to show."""
     groups: dict[str, list[Item]] = {}
     for item in items:
-        said = TOO_LONG if kind(item).startswith(TOO_LONG) else explanation(item)
+        said = explanation(item)
+        if item.outcome == "error":  # What was asked follows on the next line.
+            said = TOO_LONG if kind(item).startswith(TOO_LONG) else said.partition("\n")[0]
         groups.setdefault(said, []).append(item)
     return list(groups.values())
 
@@ -129,6 +131,17 @@ def everywhere(result: Result) -> list[list[Item]]:
         for group in alike([one for one in failures(result) if one.outcome == "error"])
         if len({item.problem for item in group}) > 1 and not kind(group[0]).startswith(TOO_LONG)
     ]
+
+
+def shared_error(result: Result) -> str:
+    """What most errors of several problems say, such as a file that is broken; "" without one."""
+    largest = max(everywhere(result), key=len, default=None)
+    return one_line(explanation(largest[0]).partition("\n")[0], 300) if largest else ""
+
+
+def remark(result: Result) -> str:
+    """The note, or else the error that cost most: why somebody has few points."""
+    return one_line(result.note, 500) or shared_error(result)
 
 
 def own_failures(result: Result, problem: str) -> list[list[Item]]:
@@ -211,6 +224,10 @@ def next_step(result: Result) -> NextStep | None:
     """What to do next; None where nothing is left to do."""
     if result.note and not result.score:
         return NextStep(result.note, "make test", "")
+    if error := shared_error(result):
+        parts = {one.problem for group in everywhere(result) for one in group}
+        waiting = [title(one) for one in result.problems if one.problem in parts]
+        return NextStep(f"Repair this first: {error}", "make test", ", ".join(waiting))
     problem = next_problem(result)
     if problem is None:
         return None

@@ -40,6 +40,10 @@ DISPATCH_KEYS = (
 )
 
 
+# Parts of PyTorch in which operators are written in Python, for compilers and transformations.
+REWRITTEN = ("torch._refs", "torch._decomp", "torch._prims", "torch._inductor")
+
+
 class ForbiddenOperator(Exception):  # noqa: N818  # It says what was called, not what went wrong.
     """An operator was called that the problem has to be solved without."""
 
@@ -79,6 +83,7 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
     for group in FORBIDDEN[problem]:
         if group not in excused:
             undone += _block_kernels(KERNELS[group], tell)
+            undone += _block_rewritten(KERNELS[group], tell)
             for name in FUNCTIONS[group]:
                 undone += _block_name(name, tell)
 
@@ -149,6 +154,22 @@ def refuse(operator: str, tell: Tell) -> NoReturn:
     where = f" ({Path(file).name}, line {line})" if file else ""
     words = f"{operator} is not allowed here: write it yourself{where}"
     raise ForbiddenOperator(words, operator)
+
+
+def _block_rewritten(operators: dict[str, str], tell: Tell) -> list[Undo]:
+    """Block operators where PyTorch has them once more in Python, as arithmetic on tensors."""
+    names = {name.rpartition("::")[2].strip("_"): public for name, public in operators.items()}
+    functions = {
+        id(value): value
+        for module, content in list(sys.modules.items())
+        if module.startswith(REWRITTEN)
+        for value in list(vars(content).values())
+        if isinstance(value, FunctionType) and value.__name__.strip("_") in names
+    }
+    undone: list[Undo] = []
+    for function in functions.values():
+        undone += _block_code(function, names[function.__name__.strip("_")], tell)
+    return undone
 
 
 def _block_name(name: str, tell: Tell) -> list[Undo]:

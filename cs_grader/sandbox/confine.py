@@ -22,8 +22,9 @@ EPERM, EACCES = 1, 13
 
 Calls = Mapping[str, int | tuple[int, ...]]
 # System calls by which a process could reach others, the network past the filter, or the kernel,
-# those that get memory which no limit counts (memfd_create, memfd_secret, shmget), and those that
-# start another program, in which nothing of what a submission may not use is blocked.
+# those that get memory which no limit counts (memfd_create, memfd_secret, shmget), those that keep
+# something for the next process (semget, msgget, mq_open), and those that start another program, in
+# which nothing of what a submission may not use is blocked.
 DENIED: dict[str, Calls] = {
     "x86_64": {
         "socket": 41,
@@ -31,6 +32,7 @@ DENIED: dict[str, Calls] = {
         "affinity": 203,
         "denied": (
             *(59, 322),  # execve, execveat
+            *(64, 68, 240),  # semget, msgget, mq_open
             *(29, 101, 155, 165, 166, 167, 169, 175, 176, 246, 248, 249, 250, 272, 298, 304, 308),
             *(310, 311, 313, 319, 321, 323, 425, 428, 429, 430, 431, 432, 442, 447),
         ),
@@ -42,6 +44,7 @@ DENIED: dict[str, Calls] = {
         "affinity": 122,
         "denied": (
             *(221, 281),  # execve, execveat
+            *(190, 186, 180),  # semget, msgget, mq_open
             *(39, 40, 41, 97, 104, 105, 106, 117, 142, 194, 217, 218, 219, 224, 241, 265, 268, 270),
             *(271, 273, 279, 280, 282, 425, 428, 429, 430, 431, 432, 442, 447),
         ),

@@ -1,23 +1,20 @@
-"""The processes inside the sandbox that hold a submission: the host imports it, a run calls it.
+"""The process inside the sandbox that holds a submission: it imports the adapters and runs probes.
 
-A host is forked from the server for each problem. It forbids operators, imports the adapters and
-then forks runs, which are cheap to throw away.
+It is forked from the server, which has never run a line of the submission. So two hosts share
+nothing that a submission has made: no variable, file, pipe or mapped memory.
 """
 
 import contextlib
-import ctypes
-import gc
 import multiprocessing.context
 import multiprocessing.resource_tracker
 import os
 import random
 import resource
 import socket
-import struct
 import sys
 import time
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -30,21 +27,15 @@ from cs_grader.sandbox.forbidden import FORBIDDEN, PACKAGES
 from cs_grader.sandbox.inputs import Inputs
 from cs_grader.sandbox.ledger import Ledger
 from cs_grader.sandbox.observers import Observers
-from cs_grader.sandbox.processes import num_threads, over_memory
+from cs_grader.sandbox.processes import over_memory
 
 ONE_YEAR_S = 3e7
 MOST_FRAMES = 30
 MOST_CHARACTERS = 8000
 HERE = Path(__file__).parent
 FROZEN = "<frozen importlib"
-MAPS = Path("/proc/self/maps")
-HUGE_PAGE = 2 << 20
-MADV_COLLAPSE = 25  # Linux 6.1; an older kernel refuses it, and nothing changes.
-COMPILER = ("torch._dynamo", "torch._inductor")
-# How a run ended: its wait status.
-ENDED = struct.Struct(">i")
 # Functions that these processes still need after a submission may have patched them.
-EXIT, FORK, WAIT, NOW = os._exit, os.fork, os.waitpid, time.monotonic
+EXIT, PID, NOW = os._exit, os.getpid, time.monotonic
 
 
 class Fence(NamedTuple):
@@ -56,23 +47,23 @@ class Fence(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Memory that the server shares with hosts and runs."""
+    """Memory that the server shares with one host and what that forks."""
 
     ledger: Ledger
     inputs: Inputs
 
 
 def run_host(
-    control: socket.socket,
+    channel: socket.socket,
     settings: Settings,
     fence: Fence,
     absent: list[str],
     shared: Shared,
 ) -> NoReturn:
-    """Import the submission, say how that went, then fork a run whenever one is asked for."""
+    """Import the submission, report how that went, then answer one probe after another."""
     enter(settings)
     seed_everything(0)
-    compiler_before = compiler_modules()
+    me = PID()
     try:
         # Before the first line of the submission: afterwards it could keep what is blocked.
         observers = take_out_of_reach(shared.inputs)
@@ -80,27 +71,22 @@ def run_host(
         stand_in_for(absent)
         adapters = import_adapters(settings)
     except BaseException as error:
-        say(control, raised(error, settings) | missing_package(error, settings))
+        say(channel, raised(error, settings) | missing_package(error, settings))
         EXIT(0)
     Absent.is_importing = False
-    prepare_to_fork()
-    has_threads = num_threads() > 1
-    # What the server had imported before is not the submission's doing.
-    has_compiled = compiler_modules() > compiler_before
-    say(control, {"ended": "imported", "has_compiled": has_compiled})
-    while True:
-        message, handles, _, _ = socket.recv_fds(control, 1, 1)
-        if not message or not handles:
-            EXIT(0)
-        # A fork keeps only one of several threads, and may keep locks that nobody will release.
-        pid = 0 if has_threads else FORK()
-        if pid == 0:
-            with last_words():
-                channel = socket.socket(fileno=handles[0])
-                run_probes(channel, control, settings, adapters, observers, shared.inputs)
-            EXIT(0)
-        os.close(handles[0])
-        control.sendall(ENDED.pack(WAIT(pid, 0)[1]))
+    say(channel, {"ended": "imported"})
+    while (frame := wire.receive(channel, NOW() + ONE_YEAR_S)) is not None:
+        request = wire.decode(frame)
+        shared.inputs.end = 0
+        limit_time(int(request["cpu_s"]))
+        answer = run_probe(request, settings, adapters, observers)
+        if PID() != me:
+            EXIT(0)  # A process that the submission has forked: its parent answers.
+        wire.send(channel, answer, NOW() + 60)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+    EXIT(0)
 
 
 def enter(settings: Settings) -> None:
@@ -126,9 +112,12 @@ def take_out_of_reach(inputs: Inputs) -> Observers:
 
 def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
     """Forbid what is not allowed, and have everything noted that a person has to see."""
+    import torch
+
     tell = partial(ledger.write, "forbidden")
     blocked.forbid(fence.problem, tell, fence.excused)
     fork_only()
+    torch.compile = torch.nn.Module.compile = leave_uncompiled  # pyright: ignore
     folders = (settings.submission, settings.original, tuple(settings.scratch))
     # However they are imported, packages that do the work of this problem are not there.
     groups = set(FORBIDDEN[fence.problem]) - set(fence.excused)
@@ -137,9 +126,11 @@ def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
     refuse(sorted(ready_made - {*settings.own_names}), partial(blocked.refuse, tell=tell))
 
 
-def compiler_modules() -> int:
-    """Count the modules of PyTorch's compiler that are imported."""
-    return sum(name.startswith(COMPILER) for name in sys.modules)
+def leave_uncompiled(
+    model: Callable[..., Any] | None = None, **_options: object
+) -> Callable[..., Any]:
+    """Stand for torch.compile: return the function as it is, since no probe has time to compile."""
+    return leave_uncompiled if model is None else model
 
 
 def import_adapters(settings: Settings) -> ModuleType:
@@ -162,36 +153,13 @@ def missing_package(error: BaseException, settings: Settings) -> dict[str, Any]:
     return {"missing_package": {"package": package, "file": file, "line": line}}
 
 
-def say(control: socket.socket, message: wire.Plain) -> None:
+def say(channel: socket.socket, message: wire.Plain) -> None:
     """Tell the server, if it is still there."""
     with contextlib.suppress(OSError):
-        wire.send(control, wire.encode(message), NOW() + 10)
+        wire.send(channel, wire.encode(message), NOW() + 10)
 
 
-# --- the process that runs probes ---
-
-
-def run_probes(
-    channel: socket.socket,
-    control: socket.socket,
-    settings: Settings,
-    adapters: ModuleType,
-    observers: Observers,
-    inputs: Inputs,
-) -> None:
-    """Run one probe after another, and send what each saw or what it raised."""
-    control.close()
-    with contextlib.suppress(PermissionError):
-        os.setsid()  # A host that runs probes itself leads a session already.
-    confine.die_with_parent()
-    while (frame := wire.receive(channel, NOW() + ONE_YEAR_S)) is not None:
-        request = wire.decode(frame)
-        inputs.end = 0
-        limit_time(int(request["cpu_s"]))
-        wire.send(channel, run_probe(request, settings, adapters, observers), NOW() + 60)
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
+# --- probes ---
 
 
 def limit_time(cpu_s: int) -> None:
@@ -285,10 +253,20 @@ def frames_of(error: BaseException, settings: Settings) -> list[tuple[str, int, 
         if Path(code.co_filename).parent != HERE and not code.co_filename.startswith(FROZEN):
             found.append((shown(code.co_filename, settings), step.tb_lineno, code.co_name))
         step = step.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        found.append((shown(error.filename, settings), error.lineno or 0, "<module>"))
+    if isinstance(error, SyntaxError) and (file := error.filename or file_being_read(error)):
+        found.append((shown(file, settings), error.lineno or 0, "<module>"))
     half = MOST_FRAMES // 2
     return found if len(found) <= MOST_FRAMES else found[:half] + found[-half:]
+
+
+def file_being_read(error: SyntaxError) -> str:
+    """The source that Python was reading when it raised an error that names no file."""
+    step, file = error.__traceback__, ""
+    while step is not None:
+        # A local variable of the function of importlib that compiles.
+        file = step.tb_frame.f_locals.get("source_path", file)
+        step = step.tb_next
+    return str(file)
 
 
 def shown(file: str, settings: Settings) -> str:
@@ -296,8 +274,11 @@ def shown(file: str, settings: Settings) -> str:
     for root, name in ((settings.submission, ""), (settings.examination, "tests/exam/")):
         if file.startswith(f"{root}/"):
             return name + file.removeprefix(f"{root}/")
-    _, library, rest = file.rpartition("site-packages/")
-    return library + rest if library else file
+    for library in ("site-packages/", f"/python3.{sys.version_info.minor}/"):
+        _, found, rest = file.rpartition(library)
+        if found:
+            return library.lstrip("/") + rest
+    return file
 
 
 @contextlib.contextmanager
@@ -311,30 +292,6 @@ def last_words() -> Generator[None]:
         with contextlib.suppress(BaseException):
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
         EXIT(70)
-
-
-# --- how these processes fork: with little work, and a submission's however it asks ---
-
-
-def prepare_to_fork() -> None:
-    """Keep existing objects from the garbage collectors of children: to visit one is to copy it."""
-    gc.collect()
-    gc.freeze()
-
-
-def use_huge_pages() -> None:
-    """Ask the kernel for huge pages where the heap is, if it has any to give."""
-    if not sys.platform.startswith("linux") or not MAPS.exists():
-        return
-    madvise = ctypes.CDLL(None).madvise
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    for line in MAPS.read_text(encoding="utf-8").splitlines():
-        addresses, permissions, _, _, _, *name = line.split()
-        if permissions.startswith("rw") and name in ([], ["[heap]"]):
-            start, end = (int(address, 16) for address in addresses.split("-"))
-            first, last = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
-            if first < last:
-                madvise(first, last - first, MADV_COLLAPSE)
 
 
 def fork_only() -> None:

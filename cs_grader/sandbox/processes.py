@@ -15,7 +15,6 @@ from pathlib import Path
 from cs_grader.sandbox.confine import Settings
 
 HAS_PROC = Path("/proc/self/stat").exists()
-PF_EXITING = 4  # Of the kernel's flags of a process.
 
 
 def children(pid: int) -> set[int]:
@@ -43,20 +42,17 @@ def is_over(pid: int) -> bool:
     return (_fields(pid) or ["X"])[0] in "ZX"
 
 
-def is_ending(pid: int) -> bool:
-    """Whether a process has ended, is about to, or has been killed and does not know it yet."""
-    fields = _fields(pid)
-    if is_over(pid) or len(fields) < 29:
-        return HAS_PROC
-    return bool(int(fields[6]) & PF_EXITING or int(fields[28]) & 1 << signal.SIGKILL - 1)
-
-
 def cpu_below() -> float:
     """CPU seconds of all processes below this one, ended ones included once waited for."""
     me = os.getpid()
     ticks = sum(map(int, _fields(me)[13:15]))
     ticks += sum(sum(map(int, _fields(pid)[11:15])) for pid in descendants(me))
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_elsewhere(pid: int) -> float:
+    """The same without what one of these processes has computed itself."""
+    return cpu_below() - sum(map(int, _fields(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def queued_below() -> float:
@@ -99,11 +95,6 @@ def excess(processes: int, memory_bytes: int, more_processes: int = 0, more_memo
     if len(below) > processes + more_processes:
         return f"over {processes} processes"
     return over_memory(memory_bytes) if memory_of(below, most) > most else ""
-
-
-def num_threads() -> int:
-    """Threads of this process; 1 where that cannot be seen."""
-    return sum(1 for _ in Path("/proc/self/task").iterdir()) if HAS_PROC else 1
 
 
 def _fields(pid: int) -> list[str]:

@@ -1,7 +1,7 @@
-"""The folders that a submission may write to, made new for each import and cleaned between probes.
+"""The folders that a submission may write to, made new for each import.
 
 A submission is imported from a copy of its own, so that it may write beside its files as it does at
-home. What a run leaves there, or among temporary files, is removed before the next one,
+home. What a host leaves there, or among temporary files, is removed before the next one,
 whatever its permissions are, and however deep it is.
 """
 
@@ -10,10 +10,8 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-Inventory = dict[str, tuple[int, int, int]]
 
 
 class Workplace:
@@ -31,7 +29,6 @@ class Workplace:
         self.original = original
         self.folders = folders
         self.spared = {entry.path for folder in folders for entry in os.scandir(folder)}
-        self.known: Inventory = {}
 
     def renew(self) -> None:
         """Empty the folders and copy the submission.
@@ -43,56 +40,14 @@ class Workplace:
             remove(path)
         shutil.copytree(self.original, self.submission)
 
-    def remember(self) -> None:
-        """Record what is there now, as what `clean` has to leave alone."""
-        self.known = self._inventory()
-
-    def clean(self) -> bool:
-        """Remove what was added; return whether all else is as it was.
-
-        Raises:
-            OSError: There is something that cannot be removed.
-        """
-        found = self._inventory()
-        for path in sorted(found.keys() - self.known.keys()):
-            if os.path.lexists(path):  # Not if it was in a folder that is gone already.
-                remove(path)
-        return {path: found.get(path) for path in self.known} == self.known
-
-    def _inventory(self) -> Inventory:
-        """Everything in the folders, with what tells whether it was changed."""
-        return {
-            path: (about.st_mode, 0, 0)
-            if stat.S_ISDIR(about.st_mode)
-            # A program can set a file's modification time, but not its inode's change time.
-            else (about.st_mode, about.st_ino, about.st_ctime_ns)
-            for own in self._own()
-            for path, about in _below(own)
-        }
-
     def _own(self) -> set[str]:
-        """The files and folders that were created after this object."""
-        found = {entry.path for folder in self.folders for entry in os.scandir(folder)}
-        return found - self.spared
-
-
-def _below(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A file or a folder and all that is in it."""
-    waiting = [path]
-    while waiting:
-        path = waiting.pop()
-        about = os.lstat(path)
-        yield path, about
-        if stat.S_ISDIR(about.st_mode):
-            waiting += _inside(path)
-
-
-def _inside(folder: str) -> list[str]:
-    try:
-        return [entry.path for entry in os.scandir(folder)]
-    except PermissionError:
-        Path(folder).chmod(0o700)
-        return [entry.path for entry in os.scandir(folder)]
+        """The files and folders that this user has created since; /dev/shm may have others'."""
+        return {
+            entry.path
+            for folder in self.folders
+            for entry in os.scandir(folder)
+            if entry.stat(follow_symlinks=False).st_uid == os.getuid()
+        } - self.spared
 
 
 def remove(path: str | Path) -> None:

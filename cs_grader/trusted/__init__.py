@@ -7,8 +7,11 @@ Read it in this order.
     copying.py      a folder or a zip becomes a clean copy
     sandbox.py      the folders of a sandbox, the wall around it, and its limits
     tiers.py        which walls work here: bubblewrap, another user, or a plain process
-    connection.py   sends a probe into the sandbox and checks what comes back
+    connection.py   sends a probe into the sandbox and receives what comes back
+    answer.py       what came of a probe, rebuilt from what the sandbox sent
     unchanged.py    what became of the tensors that a probe gave
+    measured.py     probes that measure: work in other processes counts, too
+    patience.py     how long probes are waited for, given what became of those before
     watch.py        ends a sandbox that waits for too long or uses too much
     hidden.py       hidden inputs, drawn from a secret
     examiner.py     the pytest plugin that runs the examination with its probes sent inside

@@ -23,9 +23,10 @@ from queue import Empty, SimpleQueue
 from cs_grader.plain_text import plain
 from cs_grader.result import Result, write_atomically
 from cs_grader.results.write import check_class, write_class, write_outputs
-from cs_grader.sandbox.workplace import remove
+from cs_grader.trusted.clean_copy import RefusedError
 from cs_grader.trusted.connection import TIME_IS_UP, time_is_up
-from cs_grader.trusted.examination import Examination, GradingError, Terms
+from cs_grader.trusted.copying import copy_submission
+from cs_grader.trusted.examination import Examination, GradingError, Terms, remove_own_folders
 from cs_grader.trusted.hidden import name_of_secret
 from cs_grader.trusted.submissions import Submission
 from cs_grader.trusted.verdict import result_of
@@ -131,7 +132,7 @@ def grade(
     except BaseException:
         # Threads that go no further may still be filling their folders.
         for _ in range(100):
-            remove_remains(os.getpid())
+            remove_own_folders()
             time.sleep(0.005)
         raise
     return [done[submission.name] for submission in submissions]
@@ -143,8 +144,8 @@ def _grade_one(
     """Grade one submission; whatever goes wrong with it is its own fault alone."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        one = Examination(submission.name, terms, on_item)
-        known = one.run(submission.source, lambda key: _known(folder, key, terms))
+        one = Examination(submission.name, terms, on_item, submission.handed_in_as)
+        known = one.run(submission.source, lambda key: _known(folder, submission, key, terms))
         result = known or result_of(one)
         write_outputs(result, folder)
         check_class(result)
@@ -164,7 +165,7 @@ def _grade_one(
 def look_up(
     submissions: Sequence[Submission], folder_of: Callable[[Submission], Path]
 ) -> list[Graded]:
-    """Read the results that are there, whatever they are about now, and write their outputs again.
+    """Read the results that are about what is handed in now, and write their outputs again.
 
     Args:
         submissions: Whose results.
@@ -184,6 +185,13 @@ def look_up(
             fault = plain(f"{RESULT_FILE}: {error}", MAX_FAULT)
             graded.append(Graded(submission=submission, fault=fault))
         else:
+            if result.handed_in_as != submission.handed_in_as:
+                graded.append(Graded(submission=submission, fault="not graded yet"))
+                continue
+            if result.key != _key_of(submission):
+                fault = "handed in anew: grade it with --resume"
+                graded.append(Graded(submission=submission, fault=fault))
+                continue
             result = dataclasses.replace(result, submission=submission.name)
             write_outputs(result, path.parent)
             graded.append(Graded(submission=submission, result=result))
@@ -197,18 +205,6 @@ def write_gradebook(graded: Sequence[Graded], out: Path, about: Sequence[str] = 
     people = {one.submission.name: one.submission for one in graded}
     who = {name: (one.people, one.addresses) for name, one in people.items() if one.people}
     write_class(results, out, faults, who, about)
-
-
-def remove_remains(ended: int | None = None) -> None:
-    """Remove the working folders of graders that were killed, or of the process that ends."""
-    for folder in Path(tempfile.gettempdir()).glob(f"cs_grader-{ended or '*'}-*"):
-        number = folder.name.split("-")[1]
-        if not ended and (not number.isdecimal() or _is_running(int(number))):
-            continue
-        # Another grader may be removing it at this moment.
-        with suppress(OSError):
-            if folder.stat().st_uid == os.getuid():
-                remove(folder)
 
 
 def install(requirements: Path, cache: Path) -> str:
@@ -289,26 +285,24 @@ def _digest(tests: Path) -> str:
     return total.hexdigest()
 
 
-def _known(folder: Path, key: str, terms: Terms) -> Result | None:
-    """Read the result of an earlier run if it is about this content."""
+def _key_of(submission: Submission) -> str:
+    """The key of what is handed in; "" if it cannot be read, as of a result that says so."""
+    with tempfile.TemporaryDirectory() as folder, suppress(RefusedError):
+        return copy_submission(submission.source, Path(folder) / "copy").key
+    return ""
+
+
+def _known(folder: Path, submission: Submission, key: str, terms: Terms) -> Result | None:
+    """Read the result of an earlier run if it is about this content of this name."""
     try:
         result = Result.from_json((folder / RESULT_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    is_same = result.key == key and key != "" and result.secret == name_of_secret(terms.secret)
+    is_same = result.key == key and key != "" and result.handed_in_as == submission.handed_in_as
+    is_same = is_same and result.secret == name_of_secret(terms.secret)
     # Given another time limit, what was not examined may be examined now.
     had_other_time = any(
         item.message.startswith(TIME_IS_UP) and item.message != time_is_up(terms.budget_s)
         for item in result.items
     )
     return result if is_same and not had_other_time else None
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

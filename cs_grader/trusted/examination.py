@@ -6,6 +6,7 @@ sandbox, and what comes back becomes points. The source is read as well, to say 
 
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -30,6 +31,9 @@ from cs_grader.trusted.hidden import key_for
 from cs_grader.trusted.sandbox import Limits, Stage, set_the_stage
 
 HERE = Path(__file__).parent
+PREFIX, LOCK = "cs_grader-", "lock"
+IN_USE: set[Path] = set()
+"""Working folders of this process."""
 # What a copy of a submission may take, twice, and all that belongs to the sandbox.
 LEAST_FREE_BYTES = 256 * 2**20
 
@@ -90,6 +94,8 @@ class Examination:
     terms: Terms
     on_item: Callable[["Examination"], None] = lambda _: None
     """Called when the items are known and after each of them."""
+    handed_in_as: str = ""
+    """The name of the file or folder."""
     started: float = dataclasses.field(default_factory=time.monotonic)
     copied: Copied = dataclasses.field(default_factory=Copied)
     hopeless: str = ""
@@ -220,7 +226,7 @@ class Examination:
                 self.plan = [(hidden, problem, item) for hidden, problem, item in told]
             elif name == "row":
                 key = message["hidden"], told["item"]
-                self.rows[key] = told | {"seconds": message["seconds"]}
+                self.rows[key] = told
             elif name == "skipped":
                 self.plan = [entry for entry in self.plan if entry[2] != told]
             elif name == "notes":
@@ -279,11 +285,43 @@ def _scratch_folder() -> Generator[Path]:
     if shutil.disk_usage(root).free < LEAST_FREE_BYTES:
         least = f"less than {LEAST_FREE_BYTES // 2**20} MB are free in {root}"
         raise OSError(errno.ENOSPC, f"{least}: free some, or set TMPDIR")
-    folder = Path(tempfile.mkdtemp(prefix=f"cs_grader-{os.getpid()}-"))
+    folder, lock = _locked_folder()
     folder.chmod(0o711)
     (folder / "stage").mkdir()
     try:
         yield folder
     finally:
+        with suppress(OSError):
+            remove(folder)
+        IN_USE.discard(folder)
+        os.close(lock)
+
+
+def _locked_folder() -> tuple[Path, int]:
+    """Make a working folder that is known to be in use, on this machine or any other."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        IN_USE.add(folder)
+        # Only its owner may open it: a lock needs no more than that.
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder, lock
+        os.close(lock)  # Another grader has taken it for the remains of one that was killed.
+
+
+def remove_remains() -> None:
+    """Remove the working folders of graders that were killed: nobody holds their locks."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        # Somebody holds the lock, or another grader removes it at this moment.
+        with suppress(OSError), (folder / LOCK).open("r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if folder.stat().st_uid == os.getuid():
+                remove(folder)
+
+
+def remove_own_folders() -> None:
+    """Remove the working folders of this process, which ends."""
+    for folder in tuple(IN_USE):
         with suppress(OSError):
             remove(folder)

@@ -16,9 +16,10 @@ import functools
 import json
 import os
 import posixpath
+import random
 import sys
-from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn, cast
@@ -27,14 +28,18 @@ import pytest
 
 from cs_grader.rules.names import group_of
 from cs_grader.sandbox import confine
-from cs_grader.sandbox.forbidden import FORBIDDEN as OF_PROBLEM
 from cs_grader.sandbox.forbidden import OWN
-from cs_grader.trusted.connection import Answer, Connection, Frame, SandboxError
+from cs_grader.sandbox.processes import HAS_PROC
+from cs_grader.trusted.answer import Answer, Frame
+from cs_grader.trusted.connection import Connection, SandboxError
 from cs_grader.trusted.hidden import seed_in_sandbox, seed_of_inputs
+from cs_grader.trusted.measured import MEASURING
 from cs_grader.trusted.sandbox import Limits, Stage
 
 FORBIDDEN = "ForbiddenOperator"
 OWN_MEMORY_BYTES = 2 * 2**30
+# An import that takes longer is not repeated for each item that is wrong.
+SLOW_IMPORT_S = 3.0
 NOT_HERE = "/a-folder-that-is-not-here"
 NOWHERE = Frame("the submission", 0, "<module>")
 
@@ -99,6 +104,7 @@ class Examiner:
         self.is_hidden = False
         self.is_wrong = False
         """Whether the last item that was run has failed."""
+        self.row: dict[str, Any] = {}
         self.seconds = 0.0
         put_stand_ins(Path(examination.tests), self.adapters)
 
@@ -116,61 +122,111 @@ class Examiner:
         """
         if session.testsfailed:
             raise session.Interrupted("the examination cannot be collected")
-        # Problem by problem: at each change of problem the sandbox imports the submission anew.
-        planned = [
-            (is_hidden, item)
+        blocks = {
+            (is_hidden, problem): [
+                item
+                for item in session.items
+                if problem_of(item) == problem and (not is_hidden or draws_inputs(item))
+            ]
             for is_hidden in ((False, True) if self.examination.hidden_key else (False,))
             for problem in self.examination.problems
-            for item in session.items
-            if problem_of(item) == problem and (not is_hidden or draws_inputs(item))
-        ]
-        self.tell({"plan": [[hidden, problem_of(item), item.nodeid] for hidden, item in planned]})
-        for place, (is_hidden, item) in enumerate(planned, 1):
-            following = planned[place][1] if place < len(planned) else None
-            is_shared = self.prepare(item, is_hidden)
-            self.run(item, following)
-            if self.is_wrong and is_shared:
-                # An earlier item may have left something in the process: what counts is this one.
-                self.adapters.process += 1
-                self.run(item, following)
+        }
+        plan = [(hidden, name, item) for (hidden, name), items in blocks.items() for item in items]
+        self.tell({"plan": [[hidden, problem, item.nodeid] for hidden, problem, item in plan]})
+        for (is_hidden, problem), items in blocks.items():
+            self.is_hidden = self.adapters.is_hidden = is_hidden
+            self.adapters.problem = problem
+            if not self.run_together(items):
+                self.run_apart(items)
         return True
 
-    def run(self, item: pytest.Item, following: pytest.Item | None) -> None:
-        """Run an item from its fixtures to its report."""
-        self.is_wrong = False
-        # The same item twice in a row needs new fixtures, but pytest would keep the old ones.
-        nextitem = None if following is item else following
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+    def run_together(self, items: Sequence[pytest.Item]) -> bool:
+        """Run items in one process, until one is wrong; return whether that is all there is to do.
 
-    def prepare(self, item: pytest.Item, is_hidden: bool) -> bool:
-        """Set what the item's inputs are drawn from, and what the sandbox is told.
-
-        Returns:
-            Whether other items have run in the process that it will run in.
+        Of a submission whose import takes long, all items run, in an order that it does not know:
+        what it has counted then tells it nothing about the item.
         """
-        is_shared = (is_hidden, problem_of(item)) == (self.is_hidden, self.adapters.problem)
-        is_shared &= not self.is_wrong
-        self.adapters.process += not is_shared
-        key = self.examination.hidden_key
-        if is_hidden and not self.is_hidden:
-            # What was slow on public inputs costs those items, not the time of the hidden ones.
-            self.adapters.connection.over_time.clear()
-        self.is_hidden = self.adapters.is_hidden = is_hidden
-        item.config.option.exam_seed = seed_of_inputs(key, item.nodeid) if is_hidden else 0
-        self.adapters.hidden_seed = seed_in_sandbox(key, item.nodeid) if is_hidden else None
-        self.adapters.problem = problem_of(item)
-        return is_shared
+        self.adapters.process += 1
+        self.adapters.load(None)
+        is_slow = self.adapters.import_s >= SLOW_IMPORT_S
+        if is_slow:
+            items = random.Random(self.examination.hidden_key).sample(items, len(items))
+        for item, following in zip_longest(items, items[1:]):
+            self.run(item, following)
+            if self.is_wrong and not is_slow:
+                return False
+        return True
+
+    def run_apart(self, items: Sequence[pytest.Item]) -> None:
+        """Run each item in a process of its own, on inputs that none has seen: only this counts.
+
+        So what an earlier item has left behind makes no other wrong, or right.
+        """
+        for item, following in zip_longest(items, items[1:]):
+            self.adapters.process += 1
+            self.run(item, following, " once more")
+
+    def run(self, item: pytest.Item, following: pytest.Item | None, draw: str = "") -> None:
+        """Run an item and tell what became of it.
+
+        One that is stopped by the operator of another problem runs once more with it. What that
+        costs follows from all rows (tests/exam/points.py).
+
+        Args:
+            item: The item.
+            following: The one after it, for which fixtures may be kept.
+            draw: Names the inputs that are drawn for it, if they are hidden.
+        """
+        lent: set[str] = set()
+        first = self.run_once(item, following, draw, lent)
+        while first and (more := self.adapters.stopped_by_others() - lent):
+            lent |= more
+            again = self.run_once(item, following, draw, lent)
+            first |= {"borrowed": sorted({OWN[group] for group in lent})}
+            first |= {"with_borrowed": again["outcome"]}
+        self.is_wrong = first.get("outcome") in ("failed", "error")
+        if first:
+            self.tell({"row": first, "hidden": self.is_hidden})
+
+    def run_once(
+        self, item: pytest.Item, following: pytest.Item | None, draw: str, lent: Collection[str]
+    ) -> dict[str, Any]:
+        """Run an item from its fixtures to its report; return its row, empty if it was skipped."""
+        key, name = self.examination.hidden_key, item.nodeid + draw
+        item.config.option.exam_seed = seed_of_inputs(key, name) if self.is_hidden else 0
+        seed = seed_in_sandbox(key, name) if self.is_hidden else None
+        self.adapters.begin(item.nodeid, seed, sorted(lent))
+        self.row = {}
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        return self.row
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self) -> Generator[None, object, object]:
+        """Fail an item that cannot read an answer: probes return what it can, so this is forged.
+
+        So is one that says that nothing can be measured: what is measured, this system can tell.
+        """
+        try:
+            return (yield)
+        except pytest.skip.Exception as error:
+            if not (self.adapters.has_answer and HAS_PROC):
+                raise
+            raise Ended(f"what came cannot be measured, which it can be here ({error})") from None
+        except Exception as error:
+            if hasattr(error, "is_of_submission"):
+                raise
+            words = f"what came is nothing that the probe returns ({type(error).__name__})"
+            raise Ended(words) from None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell what became of an item; one that this machine cannot examine does not count."""
+        """Keep what became of an item; one that this machine cannot examine does not count."""
         if report.skipped:
             self.tell({"skipped": report.nodeid})
         self.seconds = report.duration + (0.0 if report.when == "setup" else self.seconds)
         properties: list[tuple[str, Any]] = report.user_properties
         for name, row in properties:
             if name == "examination":
-                self.is_wrong = row["outcome"] in ("failed", "error")
-                self.tell({"row": row, "hidden": self.is_hidden, "seconds": round(self.seconds, 4)})
+                self.row = row | {"seconds": round(self.seconds, 4)}
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Tell that the grader is at fault."""
@@ -211,21 +267,39 @@ class RemoteAdapters:
         self.hopeless = hopeless
         self.process = 0
         """A number for the process that probes run in."""
+        self.item = ""
+        self.used = 0
+        """The process that was used last."""
+        self.has_answer = False
+        """Whether a probe of this item has answered."""
+        self.import_s = 0.0
         self.problem = ""
         self.is_hidden = False
         self.seed = 0
         self.hidden_seed: int | None = None
         """Sent into the sandbox instead of a hidden item's seed, which would give inputs away."""
-        self.probes: Counter[str] = Counter()
-        self.stopped: Counter[tuple[str, str]] = Counter()
-        """Probes of a problem that ended because they called an operator of a group."""
-        self.settled: dict[str, list[str]] = {}
+        self.excused: Sequence[str] = ()
+        """Groups of operators that may be called although the problem forbids them."""
+        self.stopped: set[str] = set()
+        """Groups of operators that have stopped a probe of this item."""
+
+    def begin(self, item: str, hidden_seed: int | None, excused: Sequence[str]) -> None:
+        """Prepare for the probes of an item."""
+        self.item, self.hidden_seed, self.excused = item, hidden_seed, excused
+        self.has_answer, self.stopped = False, set()
+
+    def stopped_by_others(self) -> set[str]:
+        """The groups of operators that have stopped this item and do another problem's work."""
+        return {group for group in self.stopped if OWN[group] != self.problem}
 
     def load(self, _root: object) -> "RemoteAdapters":
         """Import the submission; tell why that fails, or what is not installed."""
         if self.hopeless:
             return self
-        answer = self.sane(lambda: self.connection.import_adapters(self.problem, self.excused()))
+        answer = self.sane(
+            lambda: self.connection.import_adapters(self.process, self.problem, self.excused)
+        )
+        self.import_s = answer.import_s
         self.tell({"absent": [list(one) for one in answer.absent]})
         if answer.ended != "imported" and answer.kind != FORBIDDEN:
             self.tell({"import_note": import_note(answer)})
@@ -239,12 +313,14 @@ class RemoteAdapters:
         """Run a probe in the sandbox; return what it saw or raise what it raised."""
         if self.hopeless:
             raise Ended(self.hopeless)
-        answer = self.sane(
-            lambda: self.connection.run(
-                self.process, self.problem, module, probe, self.seed, inputs, self.excused()
-            )
-        )
-        self.charge(answer)
+        self.process += probe in MEASURING and self.process == self.used
+        self.used = self.process
+        where, what = (self.process, self.problem), (module, probe, self.seed, inputs)
+        answer = self.sane(lambda: self.connection.run(*where, *what, self.excused, self.item))
+        self.has_answer |= answer.ended == "returned"
+        if answer.kind == FORBIDDEN:
+            groups = {group_of(entry.what) for entry in answer.noted if entry.kind == "forbidden"}
+            self.stopped |= {group for group in groups if group}
         if answer.noted:
             notes = [list(entry) for entry in answer.noted]
             self.tell({"notes": notes, "problem": self.problem, "hidden": self.is_hidden})
@@ -255,33 +331,6 @@ class RemoteAdapters:
         if answer.ended == "raised":
             raise_like(answer, self)
         raise Ended(answer.text or "no answer")
-
-    def charge(self, answer: Answer) -> None:
-        """Take in whether a probe ended because it called what it may not call."""
-        self.probes[self.problem] += 1
-        if answer.kind == FORBIDDEN:
-            groups = {group_of(entry.what) for entry in answer.noted if entry.kind == "forbidden"}
-            self.stopped.update((self.problem, group) for group in groups if group)
-
-    def excused(self) -> list[str]:
-        """The groups of operators that the problem may call because another has paid for them.
-
-        A softmax that is torch.softmax fails the problem softmax, and not attention, block and
-        model too, which are built from it. A problem always pays for what does its own work, and
-        has paid if most of its probes were stopped: a single one could be on purpose. Settled when
-        the problem's first probe runs, since a host is made for exactly these groups.
-        """
-        if self.problem not in self.settled:
-            paid = {
-                group
-                for (payer, group), count in self.stopped.items()
-                if payer != self.problem and count > self.probes[payer] / 2
-            }
-            groups = OF_PROBLEM.get(self.problem, ())
-            self.settled[self.problem] = [
-                group for group in groups if group in paid and OWN[group] != self.problem
-            ]
-        return self.settled[self.problem]
 
     def sane(self, ask: Callable[[], Answer]) -> Answer:
         """Ask, or end the whole examination if there is no sandbox to ask."""
@@ -305,18 +354,6 @@ class Ended(pytest.fail.Exception):
         super().__init__(message, pytrace=False)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """Fail an item that cannot read an answer; probes return what it can, so this one is forged."""
-    try:
-        return (yield)
-    except Exception as error:
-        if hasattr(error, "is_of_submission"):
-            raise
-        words = f"what came is nothing that the probe returns ({type(error).__name__})"
-        raise Ended(words) from None
-
-
 def import_note(answer: Answer) -> str:
     """Say in a line why the submission cannot be imported."""
     if answer.ended != "raised":
@@ -334,7 +371,10 @@ def raise_like(answer: Answer, adapters: RemoteAdapters) -> NoReturn:
         error = AttributeError(answer.text, name=answer.missing, obj=adapters)
     else:
         base: type[Exception] = NotImplementedError if answer.is_not_implemented else Exception
-        error = cast(type[Exception], type(answer.kind, (base,), {}))(answer.text)
+        file, line, _ = (answer.frames or (NOWHERE,))[-1]
+        # The place is added below, which Python has in the message of a SyntaxError already.
+        text = answer.text.removesuffix(f" ({Path(file).name}, line {line})")
+        error = cast(type[Exception], type(answer.kind, (base,), {}))(text)
     if answer.kind == FORBIDDEN:
         error.diagnosis = "forbidden-operator"  # pyright: ignore[reportAttributeAccessIssue]
     error.is_of_submission = True  # pyright: ignore[reportAttributeAccessIssue]

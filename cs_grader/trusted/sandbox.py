@@ -136,8 +136,8 @@ def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
     return {
         "submission": f"{scratch_of(tier, stage)}/submission",
         "original": str(stage.submission),
-        # Elsewhere /dev/shm is not the sandbox's own.
-        "scratch": [scratch_of(tier, stage), *(["/dev/shm"] if tier == "bubblewrap" else [])],
+        # A plain process shares /dev/shm with all else that its user runs.
+        "scratch": [scratch_of(tier, stage), *(["/dev/shm"] if tier != "process" else [])],
         "examination": str(stage.examination),
         "packages": [path for path in sys.path if path.endswith(PACKAGE_FOLDERS)],
         "own_names": [],

@@ -1,5 +1,6 @@
 """Finds what was handed in, one submission or a folder of them, and by whom."""
 
+import re
 import unicodedata
 import zipfile
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class Submission:
     name: str
     """What it is called in gradebook and folders; unique, short, printable."""
     source: Path
+    handed_in_as: str = ""
+    """The name of the file or folder, as it is."""
     people: str = ""
     addresses: str = ""
 
@@ -41,11 +44,11 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
     if path.is_file():
         if not zipfile.is_zipfile(path):
             raise ValueError(f"{path} is neither a folder nor a zip")
-        return [Submission(name_of(path), path.resolve())], False
+        return [Submission(name_of(path), path.resolve(), path.name)], False
     if not path.is_dir():
         raise ValueError(f"{path} does not exist")
     if looks_like_a_submission(path):
-        return [Submission(name_of(path), path.resolve())], False
+        return [Submission(name_of(path), path.resolve(), path.name)], False
     found: dict[str, Submission] = {}
     people = people_of(path)
     for entry in sorted(path.iterdir()):
@@ -53,7 +56,8 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
             name = name_of(entry)
             while name.casefold() in (*found, *OF_CLASS):
                 name += "-2"
-            found[name.casefold()] = Submission(name, handed_in(entry), *people.get(entry.name, ()))
+            who = people.get(entry.name, ())
+            found[name.casefold()] = Submission(name, handed_in(entry), entry.name, *who)
     if not found:
         raise ValueError(f"{path} holds no submission: neither folders nor zips")
     return sorted(found.values(), key=lambda submission: submission.name), True
@@ -105,7 +109,11 @@ def may_be_one_of_many(path: Path) -> bool:
 
 
 def name_of(path: Path) -> str:
-    """Make a name for people, folders and tables out of a file's name."""
+    """Make a name for people, folders and tables out of a file's name.
+
+    Where a table would change it, it is changed here: spaces in a row are one, and no name begins
+    as a formula does, or as a text that a table has kept from being one.
+    """
     stem = path.stem if path.suffix.lower() == ".zip" and not path.is_dir() else path.name
     # Composed, as macOS does not write accents; the marks of many scripts are no letters.
     name = "".join(
@@ -114,7 +122,8 @@ def name_of(path: Path) -> str:
         else "_"
         for letter in normal(stem)
     )
-    return name.strip(". ")[:80] or "submission"
+    name = " ".join(name.split()).strip(". ")[:80]
+    return re.sub("^[-+=@']", "_", name) or "submission"
 
 
 EXPORTED = "submission_metadata.yml"

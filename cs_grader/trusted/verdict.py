@@ -9,6 +9,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from cs_grader.plain_text import plain
 from cs_grader.result import Finding, Item, Problem, Result
@@ -31,10 +32,11 @@ def result_of(one: Examination) -> Result:
     """Make a result of what is known; what has not been examined has not been passed."""
     terms = one.terms
     items = tuple(_item(one, *planned) for planned in one.plan)
-    problems = tuple(_problems(terms.tests, terms.problems, items))
+    problems = tuple(_problems(one, items))
     failed = {problem.problem for problem in problems if problem.failed}
     return Result(
         submission=one.name,
+        handed_in_as=one.handed_in_as,
         key=one.copied.key,
         isolation=terms.tier,
         secret=name_of_secret(terms.secret),
@@ -66,32 +68,32 @@ def _item(one: Examination, is_hidden: bool, problem: str, node: str) -> Item:
     )
 
 
-def _problems(tests: Path, examined: Sequence[str], all_items: Sequence[Item]) -> Iterator[Problem]:
-    trivial, points = trivial_items(tests), _points_of(tests)
-    for name, entry in rubric_of(tests).items():
-        if name not in examined:
-            continue
-        items = [item for item in all_items if item.problem == name]
-        # On hidden inputs an item is asked once more, and is right if it is right both times.
-        outcomes = {item.item: "passed" for item in items}
-        outcomes |= {item.item: item.outcome for item in items if item.outcome != "passed"}
-        # Zeros pass some items, and known answers pass all items whose inputs are not drawn.
-        # Whoever passes no others has not solved anything.
-        drawn = {item.item for item in items if item.is_hidden} or set(outcomes)
-        earned = points(entry, list(outcomes.items()), {*trivial} | (outcomes.keys() - drawn))
-        passed = sum(item.outcome == "passed" for item in items)
-        not_started = sum(item.outcome == "not_started" for item in items)
+def _problems(one: Examination, items: Sequence[Item]) -> Iterator[Problem]:
+    tests = one.terms.tests
+    rubric = rubric_of(tests)
+    rows = [one.rows.get((item.is_hidden, item.item), {}) for item in items]
+    told = [row | _counted(item) for row, item in zip(rows, items, strict=True)]
+    earned = _points_of(tests)(rubric, told, trivial_items(tests))
+    for name, points in earned.items():
+        of = [item for item in items if item.problem == name]
+        passed = sum(item.outcome == "passed" for item in of)
+        not_started = sum(item.outcome == "not_started" for item in of)
         yield Problem(
             problem=name,
-            title=entry["title"],
-            points=round(earned, 6),
-            max_points=float(entry["points"]),
+            title=rubric[name]["title"],
+            points=round(points, 6),
+            max_points=float(rubric[name]["points"]),
             passed=passed,
-            failed=len(items) - passed - not_started,
+            failed=len(of) - passed - not_started,
             not_started=not_started,
-            hidden=sum(item.is_hidden for item in items),
-            hidden_wrong=sum(item.is_hidden and item.outcome != "passed" for item in items),
+            hidden=sum(item.is_hidden for item in of),
+            hidden_wrong=sum(item.is_hidden and item.outcome != "passed" for item in of),
         )
+
+
+def _counted(item: Item) -> dict[str, Any]:
+    """What counts of an item."""
+    return {name: getattr(item, name) for name in ("problem", "item", "outcome", "is_hidden")}
 
 
 def trivial_items(tests: Path) -> frozenset[str]:
@@ -103,14 +105,14 @@ def trivial_items(tests: Path) -> frozenset[str]:
 
 
 @functools.cache
-def _points_of(tests: Path) -> Callable[..., float]:
+def _points_of(tests: Path) -> Callable[..., dict[str, float]]:
     """Load how an examination turns outcomes into points: the student's report does the same."""
     spec = importlib.util.spec_from_file_location("examination_points", tests / "exam/points.py")
     if spec is None or spec.loader is None:
         raise FileNotFoundError(f"{tests / 'exam/points.py'}: not there")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.points
+    return module.points_of_all
 
 
 # --- findings and words ---

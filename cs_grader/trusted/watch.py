@@ -28,28 +28,25 @@ MORE_MEMORY, MORE_PROCESSES = 2**29, 8
 class Watch:
     """Watches all processes below this one while an answer is awaited."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, waited_s: defaultdict[str, float]) -> None:
         self.limits = limits
-        self.waited_s: defaultdict[str, float] = defaultdict(float)
+        self.waited_s = waited_s
         """For each problem, seconds in which nothing was computed, of all its probes together."""
         self.excess = ""
         """What went over its limit while the last answer was awaited."""
 
-    def may_wait(self, problem: str) -> bool:
-        """Whether a problem's probes may wait any more."""
-        return self.waited_s[problem] < self.limits.problem_idle_s
-
     @contextlib.contextmanager
-    def during(self, problem: str, end: Callable[[], None]) -> Generator[None]:
+    def during(self, problem: str, idle_s: float, end: Callable[[], None]) -> Generator[None]:
         """Watch while the block runs.
 
         Args:
             problem: Whose time it is if nothing is computed.
+            idle_s: How long that may be.
             end: Called from another thread when a limit is passed; should end what is waited for.
         """
         self.excess = ""
         over = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(over, problem, end), daemon=True)
+        watch = threading.Thread(target=self._watch, args=(over, problem, idle_s, end), daemon=True)
         if HAS_PROC:
             watch.start()
         try:
@@ -59,10 +56,12 @@ class Watch:
             if HAS_PROC:
                 watch.join()
 
-    def _watch(self, over: threading.Event, problem: str, end: Callable[[], None]) -> None:
+    def _watch(
+        self, over: threading.Event, problem: str, idle_s: float, end: Callable[[], None]
+    ) -> None:
         if over.wait(SOON_S):
             return  # Most probes are over by now: no need to look.
-        waited_s, most_s = 0.0, self.limits.idle_s + MORE_IDLE_S
+        waited_s, most_s = 0.0, idle_s + MORE_IDLE_S
         cpu_before, queued_before = cpu_below(), queued_below()
         while not over.wait(WINDOW_S):
             cpu, queued = cpu_below(), queued_below()
@@ -73,7 +72,7 @@ class Watch:
                 waited_s += WINDOW_S
                 self.waited_s[problem] += WINDOW_S
             cpu_before, queued_before = cpu, queued
-            if waited_s >= most_s or not self.may_wait(problem):
+            if waited_s >= most_s:
                 limit = f"{waited_s:g} s without computing anything"
                 self.excess = f"no answer: waited for {limit}"
             else:

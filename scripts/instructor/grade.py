@@ -25,7 +25,13 @@ from cs_grader.plain_text import plain
 from cs_grader.results.reading import shown_points
 from cs_grader.trusted import batch
 from cs_grader.trusted.batch import Graded
-from cs_grader.trusted.examination import Examination, Terms, check_tests, rubric_of
+from cs_grader.trusted.examination import (
+    Examination,
+    Terms,
+    check_tests,
+    remove_remains,
+    rubric_of,
+)
 from cs_grader.trusted.hidden import check_secret
 from cs_grader.trusted.submissions import Submission, find_submissions, passed_over
 from cs_grader.trusted.tiers import choose_tier
@@ -95,7 +101,7 @@ def main(
         looked_up = batch.look_up(submissions, folder_of)
         finish(looked_up, out if is_batch else None, about(submission, tests))
         return
-    batch.remove_remains()
+    remove_remains()
     terms = Terms(
         tests=tests.resolve(),
         tier=choose_tier(require_isolation),

@@ -35,11 +35,12 @@ def main(
     packages: Path | None = None,
     pip_options: str = "",
     tests: Path = ROOT / "tests",
+    overwrite: bool = False,
 ) -> None:
     """Write the zip: upload it under "Configure Autograder" with the base image Ubuntu 24.04.
 
     Args:
-        out: Zip to write; it appears when it is complete and replaces an older one.
+        out: Zip to write; it appears when it is complete.
         exam_seed: Secret from which the hidden inputs are drawn, at least 22 random characters; a
             fresh one is drawn and printed if not given. Equal submissions get equal inputs, and no
             others do.
@@ -54,6 +55,7 @@ def main(
         pip_options: Options for pip, such as where it finds builds of torch without CUDA, which
             are smaller by gigabytes.
         tests: Folder of the examination, such as the one that make_starter.py --solution writes.
+        overwrite: Replace a zip that is there, and with it the secret that it holds.
     """
     if not 0 < minutes <= 40:
         raise ValueError(f"--minutes {minutes} must be above 0 and at most 40")
@@ -61,7 +63,7 @@ def main(
     chosen(only, tests)
     if packages is not None and not packages.is_file():
         raise ValueError(f"--packages {packages} is not a file")
-    check_can_write(out)
+    check_can_write(out, overwrite)
     requirements = _requirements(packages)
     shlex.split(pip_options)
     options = {
@@ -76,7 +78,8 @@ def main(
         "requirements.txt": requirements.encode(),
         "pip_options.txt": f"{' '.join(pip_options.split())}\n".encode(),
     }
-    content |= {name: file.read_bytes() for name, file in _files(tests)}
+    # A checkout on Windows may have CRLF, and no shell of Linux runs such a script.
+    content |= {name: file.read_bytes().replace(b"\r\n", b"\n") for name, file in _files(tests)}
     write_zip(out, content)
     print(f"wrote {out}: {len(content)} files, {out.stat().st_size / 1e3:.0f} kB")
     if secret:

@@ -53,7 +53,7 @@ GIVEN = (
     *(f"cs_grader/sandbox/{name}.py" for name in ("blocked", "forbidden", "ledger")),
     "tests/*.*", "tests/exam/*.*", "tests/exam/probes/*", "tests/exam/*/__init__.py",
     "scripts/*.py", "docs/learn.md", "docs/pictures/block.svg", "LICENSE",
-    "constraints.txt", ".gitignore",
+    "constraints.txt", ".gitignore", ".gitattributes",
 )  # fmt: skip
 """What is copied as it is; folders of a folder are not, unless they are named."""
 LEFT_OUT = (
@@ -107,7 +107,7 @@ def build(folder: Path) -> None:
         write(path, text.encode())
     for path in answering():
         write(folder / path.relative_to(ROOT), answers(path).encode())
-    unread = shutil.ignore_patterns("__pycache__", ".*")
+    unread = shutil.ignore_patterns("__pycache__", ".*_cache")
     shutil.copytree(OWN, folder, dirs_exist_ok=True, ignore=unread)
 
 

@@ -10,12 +10,11 @@ from compare import (
     expect_close,
     expect_gradients,
     expect_learned,
-    expect_unchanged,
     noting,
 )
-from difficulties import CONTIGUOUS, NOT_EMPTY
+from difficulties import CONTIGUOUS
 from oracles import model as oracles
-from probes.model import AMBIGUOUS, backward, forward, forward_if_supported, forward_in_turns
+from probes.model import backward, forward, forward_in_turns
 from trials import Answers, Trial, ask, once
 
 Case = dict[str, Any]
@@ -78,7 +77,6 @@ class Adapter:
             "mistakes": lambda: self.answers(case, seen["output"]["values"]),
             "trials": lambda: self.trials(observe),
         }
-        expect_unchanged(seen["changed"], self.name)
         expect_close(seen["output"], self.right(case), self.name, **explained | options)
 
     def examine_beyond(
@@ -91,17 +89,6 @@ class Adapter:
 
     def examine_strided(self, observe: Callable[..., Any], case: Case, *strided: str) -> None:
         self.examine_beyond(observe, case, CONTIGUOUS, case, strided=strided)
-
-    def examine_empty(
-        self, observe: Callable[..., Any], plain: Case, empty: Case, key: str = "in_features"
-    ) -> None:
-        """Ask with no rows in the batch, which some may refuse; an answer is like the input."""
-        self.examine(observe, plain)
-        with noting(NOT_EMPTY):
-            how = {"function": self.name, "complaints": AMBIGUOUS}
-            seen = observe(forward_if_supported, arguments=empty, **how)
-        if seen is not None:
-            expect_close(seen["output"], empty[key], self.name)
 
     def examine_in_turns(
         self, observe: Callable[..., Any], cases: Sequence[Case], hint: str

@@ -37,7 +37,7 @@ def as_number(output: Case) -> Case:
 def same_each_time(
     adapter: Adapter, other_form: Callable[[Case, Array], list[Any]] = lambda *form: [*form]
 ) -> Test:
-    """The same inputs give the same output, however often they are given.
+    """The same inputs give the same output, however often they are given, and stay as they are.
 
     Args:
         adapter: What is asked.
@@ -55,6 +55,7 @@ def same_each_time(
             " what is kept from one call to the next.",
             "output-is-random",
         )
+        expect_unchanged(seen[0]["changed"], adapter.name)
         # The shape of a loss is examined elsewhere.
         output = seen[0]["output"] if expected.ndim else as_number(seen[0]["output"])
         expect_close(output, expected, adapter.name, tolerance=1e-4)
@@ -124,7 +125,6 @@ def right_in_each_dtype(
             dtypes=[dtype, "float32"],
             tolerance=TOLERANCES[dtype],
         )
-        expect_unchanged(seen["changed"], adapter.name)
 
     return test
 
@@ -152,12 +152,20 @@ def takes_a_long_sequence(
 
 
 def learns_nothing_else(adapter: Adapter) -> Test:
-    """A module learns the given weights alone."""
+    """A module learns the given weights, all of them and nothing else."""
 
     def test(observe, rng):
         case = adapter.draw(rng)
         given = sum(weight.size for weight in case["weights"].values())
         modules = observe(construction, function=adapter.name, arguments=case)
+        hidden = max((module["num_hidden"] for module in modules), default=0)
+        expect(
+            hidden == 0,
+            f"{adapter.name}: a module holds others in a plain list, tuple or dict, with {hidden}"
+            " parameters that parameters(), state_dict() and to(device) do not see: use"
+            " nn.ModuleList or nn.ModuleDict",
+            "modules-in-a-plain-list",
+        )
         learned = max((module["num_learned"] for module in modules), default=0)
         expect(
             learned <= given,

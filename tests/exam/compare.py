@@ -17,6 +17,7 @@ from trials import (
     Trial,
     confirmed,
     explaining_most,
+    explaining_their_part,
     growth,
     largest,
     num_different,
@@ -214,12 +215,18 @@ def expect_close(
         if not all(is_right_or_narrow(trial) for trial in others):
             causes = []
     causes = causes or explaining_most(fitting, asked)
+    parts = [] if causes else explaining_their_part(asked)
     finding = describe(got, expected, error, limit, name, observed["dtype"])
-    certain = [] if causes else [pattern(error, limit), right_and_wrong(others)]
+    certain = [] if causes or parts else [pattern(error, limit), right_and_wrong(others)]
     if not all(trial.is_right or trial.got is None for trial in others):
         hint = hint if hint != IF_VALUES_ARE_RIGHT else "The values are wrong, too: fix them first."
-    rest = unexplained(causes, asked)
-    report("\n  ".join([finding, *filter(None, certain)]), causes, hint, rest)
+    rest = unexplained(causes, asked) or "\n  ".join(map(one_of_several, parts[1:]))
+    finding = "\n  ".join([finding, *filter(None, certain)])
+    report(finding, causes or parts[:1], hint, rest)
+
+
+def one_of_several(cause: str) -> str:
+    return f"In other places: {sentence([cause])}"
 
 
 def is_right_or_narrow(trial: Trial) -> bool:

@@ -102,6 +102,9 @@ def linear_mistakes(d_in, d_out):
         "sigma is sqrt(1 / d_in)": math.sqrt(1 / d_in) * CUT_OFF,
         "sigma is sqrt(2 / d_in)": math.sqrt(2 / d_in) * CUT_OFF,
         "sigma is sqrt(1 / (d_in + d_out))": sigma / math.sqrt(2) * CUT_OFF,
+        "std is not passed to trunc_normal_, so that weights are nearly uniform": sigma
+        * math.sqrt(3)
+        * (1 - 0.6 * sigma**2),
         "weights are uniform in +-1/sqrt(d_in), as in torch.nn.Linear": 1 / math.sqrt(3 * d_in),
         "weights are uniform (Xavier): draw from a normal distribution": sigma,
     }

@@ -45,14 +45,28 @@ def what_to_do(error: BaseException) -> str:
     if type(error) is SyntaxError and place_of_syntax(error):
         is_newer = sys.version_info < (3, 12) and OF_PYTHON_3_12.match(error.text or "")
         return of_newer_python("3.12") if is_newer else ""
+    if isinstance(error, TypeError) and "few arguments for typing.Generator" in str(error):
+        return of_newer_python("3.13")
     if not isinstance(error, ImportError) or not error.name:
         return ""
+    if other := in_other_capitals(error.name):
+        return f": there is {other}, and Python tells capitals apart, whatever the system does"
     package = error.name.partition(".")[0]
     if package in sys.stdlib_module_names:
         return of_newer_python("")
     if isinstance(error, ModuleNotFoundError):
         return f": if {package} is a package, install it: python -m pip install {package}"
     return ""
+
+
+def in_other_capitals(name: str) -> str:
+    """Find the file of a module whose name differs in capitals alone, or return ""."""
+    parent, _, last = name.rpartition(".")
+    places = getattr(sys.modules.get(parent), "__path__", ()) if parent else sys.path
+    files = (file for place in places if Path(place).is_dir() for file in Path(place).iterdir())
+    found = (file.name for file in files if file.suffix == ".py" or file.is_dir())
+    same = (file for file in found if file.removesuffix(".py").lower() == last.lower())
+    return next((file for file in same if file.removesuffix(".py") != last), "")
 
 
 def of_newer_python(version: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from report import RUBRIC, Row, causes_of, count, plural, points_of, shown, write_file
+from report import RUBRIC, Row, advice, causes_of, count, plural, points_of, shown, write_file
 
 MOST_OF_A_CAUSE = 20
 
@@ -24,8 +24,9 @@ def write_page(rows: Sequence[Row], path: Path) -> None:
         (problem, RUBRIC[problem], counter, earned[problem], causes_of(problem, rows))
         for problem, counter in count(rows).items()
     ]
+    told = {"problems": problems, "advice": advice(rows), "most": MOST_OF_A_CAUSE}
     template = environment.get_template("page.html")
-    content = template.render(problems=problems, most=MOST_OF_A_CAUSE, plural=plural, shown=shown)
+    content = template.render(told, plural=plural, shown=shown)
     write_file(content, path)
 
 

@@ -76,7 +76,8 @@ class Record:
             return
         if unmet:
             terminal.write_line(f"Its pyproject.toml asks for {unmet}.", yellow=True)
-        for line, colour in report.table(self.rows):
+        is_own = not terminal.config.getoption("--submission")
+        for line, colour in report.table(self.rows, is_own):
             terminal.write_line(line, **({colour: True} if colour else {}))
         for line in report.first_failures(self.rows) if terminal.verbosity < 1 else ():
             terminal.write_line(line)

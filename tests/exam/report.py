@@ -96,8 +96,13 @@ def unnamed(problem: str, row: Row) -> str:
 Line = tuple[str, str]
 
 
-def table(rows: Sequence[Row]) -> list[Line]:
-    """Lines of at most 80 columns, each with its colour."""
+def table(rows: Sequence[Row], is_own: bool = True) -> list[Line]:
+    """Lines of at most 80 columns, each with its colour.
+
+    Args:
+        rows: What became of the items.
+        is_own: Whether the repository is one that docs/learn.md speaks of.
+    """
     counts = count(rows)
     earned_by = points_of(rows)
     header = f"{'':<34}{'passed':>8}{'failed':>8}{'not started':>13}{'points':>12}"
@@ -115,7 +120,7 @@ def table(rows: Sequence[Row]) -> list[Line]:
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
     lines += [(CHARGED_ONCE, "")] * any(row.get("borrowed") for row in rows)
-    return [*lines, ("", ""), *((line, "") for line in advice(rows))]
+    return [*lines, ("", ""), *((line, "") for line in advice(rows, is_own))]
 
 
 CHARGED_ONCE = "A forbidden operator costs at most what its own problem has earned, however often."
@@ -148,7 +153,8 @@ def first_failures(rows: Sequence[Row]) -> list[str]:
     causes = causes_of(following, rows)
     number = sum(len(failures) for _, failures in causes)
     title = RUBRIC[following]["title"]
-    lost = f"{missing(rows)[following]:.1f} points are missing"
+    lost = missing(rows)[following]
+    lost = f"{lost:.1f} points are missing" if lost > 0.05 else "hardly a point is missing"
     lines = ["", f"{title}: {plural(number, 'failure')}, {plural(len(causes), 'group')}; {lost}"]
     lines += [f"  {len(found):>4} x {cause}{also(cause, found, rows)}" for cause, found in causes][
         :MOST_CAUSES
@@ -209,14 +215,18 @@ def shown(earned: float) -> str:
     return f"{int(earned * 10 + 1e-9) / 10:.1f}"
 
 
-def advice(rows: Sequence[Row]) -> list[str]:
+def advice(rows: Sequence[Row], is_own: bool = True) -> list[str]:
     """Say what to do next: first what is broken, and of that what earns most for least."""
     counts = count(rows)
     for verb, following in (("Repair", to_repair(rows)), ("Start", to_start(counts))):
         if following is None:
             continue
-        command = f'make test ARGS="--problem {following}"'
-        lines = [f"{verb} next: {RUBRIC[following]['title']}  ({command})"]
+        title = RUBRIC[following]["title"]
+        lines = [f"{verb} next: {title}"]
+        if verb == "Start" and is_own:
+            lines[0] += f": write {to_write(following)} (docs/learn.md, {title})"
+        if len(counts) > 1:  # Otherwise it is what was just typed.
+            lines.append(f'Then: make test ARGS="--problem {following}"')
         state = is_broken if verb == "Repair" else is_untouched
         waiting = [p for p in counts if state(counts[p]) and following in foundations(p)]
         is_much = missing(rows)[following] > EXPLAINS * RUBRIC[following]["points"]
@@ -228,6 +238,12 @@ def advice(rows: Sequence[Row]) -> list[str]:
     if len(counts) < len(RUBRIC):
         return ["All that was examined is right. What comes next: make test"]
     return ["Nothing is left to do. (make rules reads your code for what is forbidden.)"]
+
+
+def to_write(problem: str) -> str:
+    """Name the definitions, such as "Linear in cs_basics/layers.py"."""
+    parts = [definition.split(".") for definition in RUBRIC[problem]["write"]]
+    return f"{' and '.join(name for _, name in parts)} in cs_basics/{parts[0][0]}.py"
 
 
 EXPLAINS = 1 / 3

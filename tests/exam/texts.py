@@ -7,11 +7,11 @@ END = "<|endoftext|>"
 STOP = "STOP"
 
 # English with contractions, numbers and punctuation, without capitals, in lines that may be encoded
-# one by one.
+# one by one. No word holds the same two letters twice: how such pairs count is asked apart.
 PROSE = (
     "the quick brown fox jumps over the lazy dog. the dog doesn't mind; it's asleep, isn't it?\n"
     "they'll say \"we've 1234 reasons\", he'd see you're right: 3.14159, 2,718 and 10%.\n"
-    "a banana or a bandana lies lower than the lowest, newer than the newest of wider ones.\n"
+    "an orange or a lemon lies lower than the lowest, newer than the newest of wider ones.\n"
 )
 # Also accents composed and not; Cyrillic, Greek, Chinese, Arabic, Hindi; an emoji family held
 # together by joiners; spaces of other kinds, line ends of Windows.

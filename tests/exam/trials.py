@@ -44,8 +44,38 @@ class Trial:
     def is_right(self) -> bool:
         return self.got is not None and is_same(self.got, self.expected, self.limit)
 
-    def shows(self, mistake: str) -> int:
-        """How many values are wrong in the way of this mistake; -1 if it is not this one."""
+    def would_change(self, mistake: str) -> bool:
+        """Whether the right answer is none of those that this mistake may lead to."""
+        answer = self.answers.get(mistake, self.expected)
+        return mistake in self.answers and not any(
+            num_different(one, self.expected, self.limit) == 0 for one in options_of(answer)
+        )
+
+    def shows_in_part(self, mistake: str) -> int:
+        """As `shows`, of the values alone that this mistake changes; others may be wrong, too."""
+        if not isinstance(self.got, np.ndarray) or self.answers.get(mistake) is None:
+            return 0
+        return int(np.sum(changed)) if np.ndim(changed := self.changed_by(mistake)) else -1
+
+    def changed_by(self, mistake: str) -> Array:
+        """Where this mistake changes the answer as it has been changed; a number if nowhere."""
+        found = np.array(0)
+        for option in options_of(self.answers[mistake]):
+            answer = np.asarray(option, np.float64)
+            if not answer.shape == np.shape(self.expected) == self.got.shape != ():
+                continue
+            away = is_away(answer, self.expected, self.limit)
+            near = 2 * self.limit * growth(answer, self.expected)
+            if not np.any(away & is_away(self.got, answer, near)):
+                away &= ~np.isnan(answer)
+                found = away if not found.ndim or away.sum() > found.sum() else found
+        return found
+
+    def shows(self, mistake: str, slack: float = 2) -> int:
+        """How many values are wrong in the way of this mistake; -1 if it is not this one.
+
+        They may differ from its answer by `slack` times what a right answer may.
+        """
         answer = self.answers.get(mistake, self.expected)
         if self.got is None or answer is None:
             return 0
@@ -53,7 +83,7 @@ class Trial:
         found = [
             num_different(answer, self.expected, self.limit)
             for answer in options
-            if is_same(self.got, answer, 2 * self.limit * growth(answer, self.expected))
+            if is_same(self.got, answer, slack * self.limit * growth(answer, self.expected))
         ]
         return max(found, default=-1)
 
@@ -134,29 +164,53 @@ def possible(trials: Sequence[Trial]) -> list[str]:
 def explaining_most(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]:
     """The one mistake that explains more of the wrong trials than the others do.
 
-    What is right must not speak against it, and it has to be seen in more than one trial, and in
-    all of the wrong ones but one.
+    What is right must not speak against it. It has to be seen in more than one trial, and in all
+    that it would change, or else in all of the wrong ones but one: what other mistakes make wrong
+    elsewhere says nothing of this one.
 
     Args:
         causes: As for confirmed.
         trials: As for confirmed.
     """
     left = set(possible(trials))
-    seen = {
-        cause: sum(trial.shows(cause) >= FEWEST_VALUES for trial in trials)
-        for cause in causes
-        if cause in left
-    }
+    shown = {cause: [trial.shows(cause) for trial in trials] for cause in causes if cause in left}
+    seen = {cause: sum(n >= FEWEST_VALUES for n in those) for cause, those in shown.items()}
     most = max(seen.values(), default=0)
     best = [cause for cause, number in seen.items() if number == most]
-    wrong = sum(trial.got is not None and not trial.is_right for trial in trials)
-    return best if most > 1 and most >= wrong - 1 and len(best) == 1 else []
+    if most < 2 or len(best) > 1:
+        return []
+    wrong = [trial for trial in trials if trial.got is not None and not trial.is_right]
+    would = sum(trial.would_change(best[0]) for trial in wrong)
+    return best if most >= min(would, len(wrong) - 1) else []
+
+
+def explaining_their_part(trials: Sequence[Trial]) -> list[str]:
+    """Mistakes that explain all that they change, however much else is wrong; most of it first.
+
+    They have to show in the first of the trials, there in other values each. Where two explain as
+    much of the same values, neither is named.
+    """
+    shown = {cause: [t.shows_in_part(cause) for t in trials] for cause in trials[0].answers}
+    seen = {
+        cause: sum(those)
+        for cause, those in shown.items()
+        if min(those) >= 0 and those[0] >= FEWEST_VALUES and sum(those) >= 2 * FEWEST_VALUES
+    }
+    found: list[str] = []
+    taken = np.zeros(np.shape(trials[0].expected), bool)
+    while left := {c: n for c, n in seen.items() if not np.any(taken & trials[0].changed_by(c))}:
+        most = max(left.values())
+        best = [cause for cause, number in left.items() if number == most]
+        found += best if len(best) == 1 else []
+        for cause in best:
+            taken |= trials[0].changed_by(cause)
+    return found
 
 
 def unexplained(causes: Sequence[str], trials: Sequence[Trial]) -> str:
     """Say what else is wrong, where the trials know these mistakes and show more than them."""
     known = [cause for cause in causes if any(cause in trial.answers for trial in trials)]
-    left = [t.label for t in trials if known and min(map(t.shows, known)) < 0]
+    left = [t.label for t in trials if known and min(t.shows(one, 50) for one in known) < 0]
     return f"Something else is wrong, too: {'; '.join(left)}." if left else ""
 
 

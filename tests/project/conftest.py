@@ -19,7 +19,7 @@ from hypothesis import settings
 from processes import ROOT
 
 from cs_basics.bpe import train_bpe
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 from cs_basics.settings.presets import PRESETS
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.stories.grammar import write_stories
@@ -203,7 +203,9 @@ def finished(make_tiny_config, tmp_path_factory):
 def slow_down(monkeypatch):
     """Let the clock of runs stand still but for what a function, by its name, is said to take."""
     now = 0.0
-    monkeypatch.setattr("cs_basics.run.clock.time", SimpleNamespace(monotonic=lambda: now))
+    for module in ("clock", "speed"):
+        time = SimpleNamespace(monotonic=lambda: now)
+        monkeypatch.setattr(f"cs_basics.run.{module}.time", time)
 
     def arrange(owner, name, seconds):
         function = getattr(owner, name)
@@ -221,7 +223,7 @@ def slow_down(monkeypatch):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Let runs draw nothing, which takes most of the time of so short a one."""
-    monkeypatch.setattr("cs_basics.run.training_run.plot_losses", lambda *_, **__: None)
+    monkeypatch.setattr("cs_basics.run.run.plot_losses", lambda *_, **__: None)
     monkeypatch.setattr("cs_basics.run.report._draw", lambda *_: "")
 
 

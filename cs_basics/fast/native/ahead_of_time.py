@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -28,11 +29,8 @@ from cs_basics.fast.compilation import compiled_code_folder, processor
 from cs_basics.fast.loss import LossFunction
 
 COMPILER = "cs_basics.fast.native.ahead_of_time_compiler"
-BOOK_FILES = (
-    "functional.py", "layers.py", "norms.py", "rope.py", "attention.py", "transformer.py",
-    "optim.py",
-)  # fmt: skip
-"""The book's files that the compiled code depends on."""
+ROOMS = (".", "settings", "variants", "fast", "fast/native")
+"""The folders of cs_basics that the compiled code may depend on: fast/ imports no other."""
 
 Library = Callable[[list[Tensor]], list[Tensor]]
 Job = dict[str, Any]
@@ -196,14 +194,15 @@ def compiled_folder(job: Job) -> Path:
     """Return the folder of the libraries of a job; compile them in another process if necessary.
 
     Raises:
-        NotCompiledError: They cannot be compiled.
+        NotCompiledError: They cannot be compiled, or another user could have.
     """
     folder = compiled_code_folder() / key(job)
+    check_is_own(folder.parent)
     if folder.exists():
         return folder
     partial = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
         result = subprocess.run(
             [sys.executable, "-m", COMPILER, str(partial)],
@@ -226,15 +225,26 @@ def compiled_folder(job: Job) -> Path:
     return folder
 
 
+def check_is_own(folder: Path) -> None:
+    """Refuse a folder into which others can put code that would run here.
+
+    Raises:
+        NotCompiledError: It or the one that holds it is of another user, or writable for all.
+    """
+    for path in (folder, folder.parent):
+        if hasattr(os, "getuid") and path.exists():
+            status = path.stat()
+            if status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
+                raise NotCompiledError(
+                    f"others can write to {path}, whose code would run here: set "
+                    "TORCHINDUCTOR_CACHE_DIR to a folder of your own"
+                )
+
+
 def key(job: Job) -> str:
     """Return a hash of all that the libraries depend on: job, machine, torch and sources."""
-    library_folder = Path(__file__).parents[2]
-    sources = [
-        *(library_folder / name for name in BOOK_FILES),
-        *sorted((library_folder / "variants").glob("*.py")),
-        *sorted((library_folder / "fast").glob("*.py")),
-        *sorted((library_folder / "fast" / "native").iterdir()),
-    ]
+    package = Path(__file__).parents[2]
+    sources = [path for room in ROOMS for path in sorted((package / room).glob("*.*p*"))]
     parts = [
         json.dumps(job, sort_keys=True),
         torch.__version__,

@@ -37,7 +37,7 @@ export function writeView(app) {
 
   const settings = fieldset(data.sampling);
   const beginning = element("textarea", { id: "prompt", rows: "2", spellcheck: "false",
-    placeholder: "Once upon a time" });
+    placeholder: data.beginning });
   const status = element("p.soft.status", { role: "status" });
   const writeButton = element("button.primary", { id: "start", type: "submit" }, "Write");
   const stopButton = element(

@@ -56,12 +56,12 @@ def unlearnt(train: Points, single: float) -> Iterator[str]:
         return
     means = _means(losses)
     first, last = losses[0], fmean(losses[-max(1, len(losses) // PART) :])
+    counting = f"; counting how often each token comes gives {single:.3f}" * bool(single)
     told = f"the loss began at {first:.3f} and ends at {last:.3f}"
-    counting = f"to count how often each token comes gives {single:.3f}"
     if not first - last > TENTH * (first - single):
-        yield f"whether it learns: {told}; {counting}"
+        yield f"whether it learns: {told}{counting}"
     elif last > (1 - TENTH) * single > 0:
-        yield f"whether it learns more than frequencies: {told}; {counting}"
+        yield f"whether it learns more than frequencies: {told}{counting}"
     elif last > (1 + TENTH) * min(means):
         yield f"whether it goes on learning: {told}, and was {min(means):.3f}"
     elif max(means) > (1 + TENTH) * first:

@@ -57,7 +57,6 @@ AFTER = (
     trial.checkpoint,
     trial.ending,
     attention.collapsed,
-    updates.zeros,
     ranks.equal,
 )
 """Checks of what was seen of a loop."""

@@ -21,6 +21,8 @@ MOST_S = 20.0
 """Seconds after which no more of them are."""
 MOST_ROWS, LEAST_BATCHES = 1024, 8
 """Batches are kept until they have so many rows; but so many batches at least."""
+MEASURED = 64
+"""Updates whose gradients are measured, from the first on; then only those that are watched."""
 KEPT = 10_000
 """Updates of which all are kept; of later ones the last, and those that are watched."""
 SAME_LOSS = 1e-4
@@ -50,7 +52,7 @@ class Update:
     is_training: bool
     rates: list[float]
     length: Tensor
-    """Norm of the gradients at the step."""
+    """Norm of the gradients at the step; 0 where it was not measured."""
     is_first: bool
     """Whether the optimizer had no state."""
     seen: "Seen | None" = None
@@ -129,8 +131,8 @@ class Loop(Subject):
         """Inputs and targets of batches."""
         self.hashes, self.sums = list[int](), list[list[float]]()
         """Of their inputs; and sums of the weights, see ranks.py."""
-        self.reached = dict[int, bool]()
-        """Parameters that have had any gradient, by id, and whether one that is not 0."""
+        self.reached = set[int]()
+        """Parameters that have had any gradient, by id."""
         self.hooks = contextlib.ExitStack()
         self.hooks.callback(self.optimizer.register_step_pre_hook(self._before_step).remove)
         self.hooks.callback(self.optimizer.register_step_post_hook(self._after_step).remove)
@@ -180,8 +182,9 @@ class Loop(Subject):
             self.num_empty_steps += 1
             return
         trained = self.trained()
-        grads = [p.grad for p in trained if p.grad is not None]
         self.step += 1
+        is_measured = self.step <= MEASURED or parts[-1].random
+        grads = [p.grad.norm() for p in trained if is_measured and p.grad is not None]
         if self.step > KEPT and not self.updates[-1].seen:
             self.updates.pop()
         update = Update(
@@ -190,7 +193,7 @@ class Loop(Subject):
             [part.upstream for part in parts],
             all(part.is_training for part in parts),
             [float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
-            torch.stack([g.norm() for g in grads] or [torch.zeros(())]).norm(),
+            torch.stack(grads or [torch.zeros(())]).norm(),
             is_first=not optimizer.state,
         )
         self.updates.append(update)
@@ -203,9 +206,7 @@ class Loop(Subject):
             seen.again, self._stepped = again.item(), None
         if parts[-1].random:
             self.place = caller()
-            for p in trained:
-                if p.grad is not None:
-                    self.reached[id(p)] = self.reached.get(id(p)) or bool(p.grad.any())
+            self.reached |= {id(p) for p in trained if p.grad is not None}
             update.seen = Seen(self._gradient(), [p.detach().clone() for p in trained])
             self._fit(update.seen, parts)
         self.spent_s += time.monotonic() - began

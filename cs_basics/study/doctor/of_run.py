@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -25,7 +26,7 @@ from cs_basics.run.report import counted
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
 from cs_basics.settings.run import TrainConfig
-from cs_basics.study.doctor import curve, weights
+from cs_basics.study.doctor import curve
 from cs_basics.study.doctor.doctor import Doctor, examine
 from cs_basics.study.doctor.finding import Finding, as_text, ranked
 from cs_basics.study.doctor.subject import Subject
@@ -82,17 +83,6 @@ def subject_of(trainer: Trainer) -> Subject:
     return s
 
 
-def check_graph(trainer: Trainer) -> Callable[..., Sequence[object]]:
-    """Refuse a model of which the optimizer does not hold what the loss depends on.
-
-    Raises:
-        ValueError: It holds none, or not all.
-    """
-    for finding in weights.graph(subject_of(trainer)):
-        raise ValueError(str(finding))
-    return lambda *_: ()
-
-
 def loss_of_run(trainer: Trainer) -> Callable[[Any, Any], Any]:
     """Return the loss of a run; its place is that of the book's cross_entropy."""
 
@@ -117,43 +107,44 @@ def of_metrics(rows: Sequence[Row], counts: tuple[float, float]) -> tuple[list[F
         counts: Entropies of the run's text: of single tokens, and of one after the one before.
     """
     train, valid = points(rows)
-    return ranked(curve.of_curve(train, valid, *counts)), [*curve.unlearnt(train, counts[0])]
+    found = ranked(curve.of_curve(train, valid, *counts))
+    return found, [] if found else [*curve.unlearnt(train, counts[0])]
 
 
 NAMES = {
     "step": ("step", "_step", "global_step", "iter"),
-    "train/loss": ("loss", "train_loss", "value"),
+    "train/loss": ("train_loss", "loss", "value", "train_loss_step"),
     "val/loss": ("val_loss", "eval_loss", "valid_loss"),
 }
-"""What logs of other programs call a step and the losses, in small letters without a slash."""
+"""What logs of other programs call a step and the losses: the last word of a column's name."""
 
 
 def read_log(path: Path) -> list[Row]:
     """Read the losses of a CSV or JSON Lines file.
 
     Raises:
-        ValueError: It holds no step and loss under a name of NAMES.
+        ValueError: It holds no step and loss under a name of NAMES, or is of another form.
     """
-    text = path.read_text(encoding="utf-8", errors="replace")
-    lines = text.splitlines()
-    if text.lstrip().startswith("{"):
-        raw = [json.loads(line) for line in lines if line.strip()]
-    else:
-        raw = list(csv.DictReader(lines))
-    rows = list[Row]()
-    for values in raw:
-        own = {str(key).lower().replace("/", "_").strip(): value for key, value in values.items()}
-        found = {
-            name: own[other]
-            for name, others in NAMES.items()
-            for other in (name.replace("/", "_"), *others)
-            if own.get(other) not in (None, "")
-        }
-        if "step" in found and len(found) > 1:
-            rows.append({name: float(value) for name, value in found.items()})
+    lines, rows = path.read_text(encoding="utf-8", errors="replace").splitlines(), list[Row]()
+    is_json = bool(lines) and lines[0].lstrip().startswith("{")
+    try:
+        for values in map(json.loads, lines) if is_json else csv.DictReader(lines):
+            words = {
+                re.split(r"[^a-z_]+", str(key).lower().replace("/", "_"))[-1]: key for key in values
+            }
+            named = {
+                name: values[words[word]]
+                for name, others in NAMES.items()
+                for word in reversed(others)
+                if word in words and values[words[word]] not in (None, "")
+            }
+            if "step" in named and len(named) > 1:
+                rows.append({name: float(value) for name, value in named.items()})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}, after {len(rows)} rows: {error}") from error
     if not rows:
-        names = ", ".join(map(str, raw[0])) if raw else "no row"
-        raise ValueError(f"{path} has {names}; name a step and a loss, as in {NAMES}")
+        known = "; ".join(" or ".join(names) for names in NAMES.values())
+        raise ValueError(f"{path} names no step and no loss: call its columns {known}")
     return rows
 
 
@@ -171,7 +162,7 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
         config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
         trainer = Trainer(config, folder, corpus, Clock(UPDATES, None))
         doctor = make_doctor(trainer, folder)
-        make_updates_of(trainer, doctor, trainer.lr_at)
+        make_updates_of(trainer, doctor, trainer.schedule.lr_at)
         return doctor.report()
 
 

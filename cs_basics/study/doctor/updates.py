@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cs_basics.study.doctor.finding import Finding, Findings
-from cs_basics.study.doctor.loop import Loop, Seen, Update
+from cs_basics.study.doctor.loop import MEASURED, Loop, Seen, Update
 from cs_basics.study.doctor.weights import listed
 
 FEW = 3
@@ -43,8 +43,8 @@ LEAST_GAIN = 0.5
 """Of gains that start at 1; 0.7 after a healthy run."""
 
 
-def silent(s: Loop, *, is_zero: bool = False) -> Findings:
-    """Name the parameters without a gradient, or else the matrices whose gradient was always 0.
+def silent(s: Loop) -> Findings:
+    """Name the parameters that have no gradient at any step.
 
     Those of a module that the model does not call, such as an expert, wait for their turn.
     """
@@ -57,22 +57,10 @@ def silent(s: Loop, *, is_zero: bool = False) -> Findings:
         for name, p in s.bare.named_parameters()
         if id(p) in held and called & {name.rpartition(".")[0], ".".join(name.split(".")[:-2])}
     }
-    without = [n for n, p in trained.items() if id(p) not in s.reached]
-    quiet = [n for n, p in trained.items() if s.reached.get(id(p)) is False and p.dim() > 1]
-    if not is_zero and without and len(without) < len(trained):
+    without = [name for name, p in trained.items() if id(p) not in s.reached]
+    if without and len(without) < len(trained):
         seen = f"{len(without)} parameters have no .grad at any step: {listed(without)}"
         yield Finding("no-gradient", seen)
-    is_loud = any(s.reached.values()) and sum(u.is_fitted for u in s.seen()) >= FEW
-    if is_zero and quiet and is_loud:
-        seen = f"the gradient of {len(quiet)} parameters is all 0 at each step: {listed(quiet)}"
-        yield Finding("no-gradient", seen)
-
-
-def zeros(s: Loop) -> Findings:
-    """Name the matrices whose gradient was always 0, unless something else explains it."""
-    explained = {"context-unused", "dead-units", "attention-collapsed", "start-weights"}
-    if not explained & {f.cause for f in s.findings}:
-        yield from silent(s, is_zero=True)
 
 
 def stepping(s: Loop) -> Findings:
@@ -83,7 +71,7 @@ def stepping(s: Loop) -> Findings:
         seen = f"{s.num_calls} losses, and no optimizer.step() after a backward()"
     elif len(updates) >= FEW and not any(any(u.rates or [1.0]) for u in updates):
         cause, seen = "schedule", f"the rate was 0 in each of {s.step} updates"
-    elif changed and all(u.norm == 0 for u in updates):
+    elif changed and all(u.norm == 0 for u in updates[:MEASURED]):
         seen = "every gradient is 0 or None when the optimizer steps"
     elif changed and all(u.moved == 0 for u in changed):
         seen = f"no weight changed in any of {len(changed)} steps that were compared"
@@ -211,7 +199,7 @@ def _odd(s: Loop, group: dict[str, Any]) -> str | None:
     betas, eps = group.get("betas"), group.get("eps")
     memory = betas[0] if betas else group.get("momentum") or 0.0
     count = sum(p.numel() for p in s.trained()) or 1
-    typical = median([u.norm for u in s.updates] or [0.0]) / count**0.5
+    typical = median([u.norm for u in s.updates[:MEASURED]] or [0.0]) / count**0.5
     if group.get("maximize"):
         return "maximize=True"
     if betas and betas[0] ** 2 >= betas[1]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.checkpoint_file import read_checkpoint
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.random_state import seed_all
@@ -71,7 +71,7 @@ class History:
     def _steps(self) -> list[int]:
         """The steps that have checkpoints, and step 0 if its weights follow from the seed."""
         paths = self.folder.all_checkpoints()
-        steps = {int(path.stem.removeprefix("step-")) for path in paths}
+        steps = {step_of(path) for path in paths}
         # A GPU draws other numbers from the same seed.
         is_imported = self.folder.imported_from() is not None
         is_drawn_again = self.config.run.device == "cpu" and not is_imported

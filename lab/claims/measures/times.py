@@ -17,7 +17,7 @@ from lab.claims.measures.operations import calls_of
 from lab.claims.rules import Figures
 from lab.timing import alternating_times
 
-CONFIG = PRESETS["own-text"][1].replace(tie_embeddings=False, head_bias=False, value_residual=False)
+CONFIG = PRESETS["own-text"][1].replace(tie_embeddings=False)
 """A model of 5 million parameters."""
 
 

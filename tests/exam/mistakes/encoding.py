@@ -24,12 +24,10 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     token_ids = oracles.ids_of(tokenizer["vocab"], specials)
     by_length = oracles.split_at_specials(text, specials)
     wrong = Merging(tokenizer["merges"], token_ids)
+    in_order = Merging(sorted(tokenizer["merges"]), token_ids)
 
     def merge_all(pretoken: str) -> list[bytes]:
-        return oracles.merged_in_turn(pretoken, tokenizer["merges"])
-
-    def sorted_merges(pretoken: str) -> list[bytes]:
-        return oracles.merged_in_turn(pretoken, sorted(tokenizer["merges"]))
+        return oracles.merged_by_rank(pretoken, wrong.ranks)
 
     def changed(change: Callable[[str], str]) -> list[int]:
         return encode(oracles.split_at_specials(change(text), specials))
@@ -61,6 +59,8 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         "a shorter special token wins over a longer one": encode(
             split_at_first(text, sorted(specials, key=len))
         ),
+        "the longest wins wherever it begins: the first in the text does, and of those that begin"
+        " there the longest": encode(split_by_length(text, specials)),
         "the special token that is listed first wins, not the longest": encode(
             split_at_first(text, specials)
         ),
@@ -91,8 +91,8 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next"
         " pre-token": encode(by_length, split=NO_LOOKAHEAD.findall),
         "the merges are sorted: their order is the order of their creation": (
-            encode(by_length, tokens_of=sorted_merges),
-            encode(by_length, tokens_of=Merging(sorted(tokenizer["merges"]), token_ids).by_rank),
+            encode(by_length, tokens_of=in_order.each_merge_once),
+            encode(by_length, tokens_of=in_order.by_rank),
         ),
         "pre-tokens lose their leading space": encode(
             by_length, split=lambda segment: oracles.regex.findall(r"\w+|[^\w\s]+|\s+", segment)
@@ -133,6 +133,16 @@ def split_unescaped(text: str, specials: Sequence[str]) -> list[str]:
     except oracles.regex.error:
         return []
     return [segment for segment in found if segment]
+
+
+def split_by_length(text: str, specials: Sequence[str]) -> list[str]:
+    """Split by the longest special token first, then what is left by the others."""
+    for special in sorted(specials, key=len, reverse=True):
+        before, found, after = text.partition(special)
+        if found:
+            rest = [*split_by_length(before, specials), special]
+            return [*rest, *split_by_length(after, specials)]
+    return [text] if text else []
 
 
 def split_at_first(text: str, specials: Sequence[str]) -> list[str]:
@@ -176,7 +186,7 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
 
 
 class Merging:
-    """Ways to merge the bytes of a pre-token, wrong but for `by_rank`; each returns its tokens."""
+    """Ways to merge the bytes of a pre-token, most of them wrong; each returns its tokens."""
 
     def __init__(self, merges: Sequence[Merge], token_ids: Mapping[bytes, int]) -> None:
         self.merges = merges
@@ -188,10 +198,13 @@ class Merging:
         return [(self.ranks[pair], index) for index, pair in pairs if pair in self.ranks]
 
     def by_rank(self, pretoken: str) -> list[bytes]:
-        def step(tokens: list[bytes]) -> int | None:
-            return min(self.known_pairs(tokens), default=(0, None))[1]
+        return oracles.merged_by_rank(pretoken, self.ranks)
 
-        return joined_at(step, pretoken)
+    def each_merge_once(self, pretoken: str) -> list[bytes]:
+        tokens = oracles.as_bytes(pretoken)
+        for merge in self.merges:
+            tokens = oracles.merged(tokens, merge)
+        return tokens
 
     def leftmost(self, pretoken: str) -> list[bytes]:
         def step(tokens: list[bytes]) -> int | None:

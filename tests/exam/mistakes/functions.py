@@ -141,13 +141,16 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Answers:
     square = np.mean(x**2, -1, keepdims=True)
     centred = x - x.mean(-1, keepdims=True)
     variance = np.mean(centred**2, -1, keepdims=True)
+    # torch.var and torch.std divide by N - 1 unless they are told otherwise.
+    unbiased = variance * x.shape[-1] / max(x.shape[-1] - 1, 1)
+    deviations = [np.sqrt(variance + eps), np.sqrt(unbiased + eps), np.sqrt(unbiased) + eps]
     answers = {
-        "the mean is subtracted before squaring (that is LayerNorm, not RMSNorm)": centred
-        / np.sqrt(variance + eps)
-        * weight,
-        "x is divided by its standard deviation: the mean must not be subtracted": x
-        / np.sqrt(variance + eps)
-        * weight,
+        "the mean is subtracted before squaring (that is LayerNorm, not RMSNorm)": [
+            centred / root * weight for root in deviations
+        ],
+        "x is divided by its standard deviation: the mean must not be subtracted": [
+            x / root * weight for root in deviations
+        ],
         "the squares are summed, not averaged": x / np.sqrt(x.shape[-1] * square + eps) * weight,
         "eps is added outside the root": x / (np.sqrt(square) + eps) * weight,
         "eps is missing": x / np.sqrt(square) * weight,

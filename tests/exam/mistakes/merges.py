@@ -37,6 +37,7 @@ def bpe_merges(
         return oracles.train_bpe(text, vocab_size, special_tokens, counts=counts, **options)
 
     right = train()
+    num_single = 256 + len(special_tokens) - oracles.size_without_merges(special_tokens)
     answers = {
         "ties go to the smaller pair: the lexicographically greater one wins": train(
             rank=lambda pair, count: (count, tied(Reversed(pair)))
@@ -48,6 +49,15 @@ def bpe_merges(
                 "an empty list of special tokens cuts the text everywhere: the pattern of none"
                 " fits anywhere": train(list(decoded))
             }
+        ),
+        **(
+            {
+                "a special token of one byte is counted beside that byte: it needs no second id": (
+                    oracles.train_bpe(text, vocab_size - num_single, special_tokens)
+                )
+            }
+            if num_single
+            else {}
         ),
         "ties go to the pair that was seen first": train(rank=lambda _, count: count),
         "ties are broken by the joined bytes, not by the pair": train(
@@ -85,7 +95,9 @@ def bpe_merges(
         "merging goes on past vocab_size: special tokens count too": oracles.train_bpe(
             text, vocab_size + len(special_tokens), special_tokens
         ),
-        "training stops one merge early": right[: vocab_size - 256 - len(special_tokens) - 1],
+        "training stops one merge early": right[
+            : vocab_size - oracles.size_without_merges(special_tokens) - 1
+        ],
         "special tokens are counted twice in vocab_size": oracles.train_bpe(
             text, vocab_size - len(special_tokens), special_tokens
         ),
@@ -191,7 +203,7 @@ def without_unescaped(text: str, specials: Sequence[str]) -> list[str]:
 
 def by_ids(text: bytes, vocab_size: int, special_tokens: Sequence[str]) -> list[Merge]:
     """Break ties by the ids of the tokens, special tokens after the bytes."""
-    first = 256 + len(special_tokens)
+    first = oracles.size_without_merges(special_tokens)
     ids = {bytes([byte]): byte for byte in range(256)}
 
     def rank(pair: Merge, count: int) -> Any:
@@ -279,7 +291,7 @@ def recounted(
     merges: list[Merge] = []
     known: Counter[Merge] = Counter()
     rank = oracles.most_frequent
-    while len(merges) < vocab_size - 256 - len(special_tokens):
+    while len(merges) < vocab_size - oracles.size_without_merges(special_tokens):
         counts = pair_counts(splits, overlap, once)
         if stale:
             for pair, count in counts.items():

@@ -51,14 +51,11 @@ def merged(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
     return result
 
 
-def merged_in_turn(pretoken: str, merges: Sequence[Merge]) -> list[bytes]:
-    """Apply merges one after another to the bytes of a pre-token."""
+def merged_by_rank(pretoken: str, ranks: Mapping[Merge, int]) -> list[bytes]:
+    """Apply to the bytes of a pre-token, again and again, the earliest merge that occurs in it."""
     tokens = as_bytes(pretoken)
-    pairs = set(pairwise(tokens))
-    for merge in merges:
-        if merge in pairs:
-            tokens = merged(tokens, merge)
-            pairs = set(pairwise(tokens))
+    while known := ranks.keys() & set(pairwise(tokens)):
+        tokens = merged(tokens, min(known, key=ranks.__getitem__))
     return tokens
 
 
@@ -116,7 +113,7 @@ def train_bpe(
     counts = pretokens(text, special_tokens) if counts is None else counts
     splits = [(as_bytes(pretoken), count) for pretoken, count in counts.items()]
     merges: list[Merge] = []
-    while len(merges) < vocab_size - 256 - len(special_tokens):
+    while len(merges) < vocab_size - size_without_merges(special_tokens):
         pair_counts: Counter[Merge] = Counter()
         for tokens, count in splits:
             for pair in pairs_of(tokens):
@@ -129,6 +126,11 @@ def train_bpe(
     return merges
 
 
+def size_without_merges(special_tokens: Sequence[str]) -> int:
+    """Count the bytes and the special tokens; one of one byte is that byte."""
+    return 256 + sum(len(special.encode()) > 1 for special in special_tokens)
+
+
 def pretokens(text: bytes, special_tokens: Sequence[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for segment in split_at_specials(text.decode("utf-8", "surrogateescape"), special_tokens):
@@ -138,19 +140,20 @@ def pretokens(text: bytes, special_tokens: Sequence[str]) -> Counter[str]:
 
 
 def encode(text: str, tokenizer: Mapping[str, Any]) -> list[int]:
-    """Apply the merges one after another, in the order of their creation, to each pre-token.
+    """Apply the merges to each pre-token.
 
     Special tokens that the vocabulary lacks get the ids after the greatest one.
     """
     specials = tokenizer["special_tokens"] or []
     token_ids = ids_of(tokenizer["vocab"], specials)
+    ranks = {merge: rank for rank, merge in enumerate(tokenizer["merges"])}
     ids: list[int] = []
     for segment in split_at_specials(text, specials):
         if segment in specials:
             ids.append(token_ids[segment.encode()])
             continue
         for pretoken in PRETOKEN.findall(segment):
-            ids += [token_ids[token] for token in merged_in_turn(pretoken, tokenizer["merges"])]
+            ids += [token_ids[token] for token in merged_by_rank(pretoken, ranks)]
     return ids
 
 

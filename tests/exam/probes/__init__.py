@@ -9,5 +9,6 @@ another process that holds a submission and nothing worth stealing.
     training.py     optimizer, clipping, schedule, batches, checkpoints
     text.py         tokenizer and its training
     lazy_memory.py  the memory of encode_iterable, in a process of its own
+    yardstick.py    what the time of other code is compared with
     without_gpu.py  what a CPU build of torch lacks, so that code which calls it runs
 """

@@ -91,10 +91,8 @@ def forward(
 
 
 # How PyTorch, or a check of the submission's own, complains of tensors of different types and of
-# types that it cannot compute in; and, where a batch is empty, of a -1 in view() or reshape() and
-# of the largest of no numbers.
+# types that it cannot compute in.
 UNSUITABLE = ("dtype", "scalar type", "not implemented for", "can't be cast", "float", "Half")
-AMBIGUOUS = ("0 elements", "numel() == 0")
 # What checks of a type raise; the names are of errors of beartype and typeguard.
 REFUSALS = (TypeError, ValueError, RuntimeError, AssertionError, LookupError)
 NAMES_OF_REFUSALS = ("BeartypeCallHintViolation", "TypeCheckError")
@@ -105,12 +103,11 @@ def forward_if_supported(
     function: str,
     arguments: Plain,
     dtypes: Mapping[str, str] | None = None,
-    complaints: Sequence[str] = UNSUITABLE,
 ) -> Plain | None:
-    """Call one adapter with what it need not take; None if it raises one of these complaints.
+    """Call one adapter with types that it need not take; None if it refuses them.
 
-    Adapters may load any weights into modules of float32, and reshape by view(..., -1). Whatever a
-    check of a type may raise is a refusal, too, if the same works in float32.
+    Adapters may load any weights into modules of float32. Whatever a check of a type may raise is a
+    refusal, too, if the same works in float32.
     """
     try:
         return forward(adapters, function, arguments, dtypes)
@@ -118,7 +115,7 @@ def forward_if_supported(
         if has_run_out(error):
             raise
         # PyTorch raises NotImplementedError for a type, too; that of a blank to fill in is empty.
-        if any(complaint in str(error) for complaint in complaints):
+        if any(complaint in str(error) for complaint in UNSUITABLE):
             return None
         if not dtypes or not is_refusal(error):
             raise
@@ -163,7 +160,9 @@ def backward(
     given = dict(named_tensors(made))
     for name in (*inputs, *weights):
         given[name].requires_grad_()
-    output = getattr(adapters, function)(**made)
+    # No leaf, like anything that a layer computed: whether it is changed in place is asked apart.
+    given_on = {name: value.clone() if name in inputs else value for name, value in made.items()}
+    output = getattr(adapters, function)(**given_on)
     leaves = leaves_of(output)
     for leaf in leaves:
         leaf.grad = None  # A module that serves several calls holds what the last one left.

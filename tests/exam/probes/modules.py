@@ -42,6 +42,7 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
             {
                 "is_loading": is_loading,
                 "parameters": parameters,
+                "num_hidden": sum(p.numel() for p in hidden_parameters(module)),
                 "num_learned": sum(p.numel() for p in module.parameters() if p.requires_grad),
                 "saved_buffers": [plain(saved[name]) for name in saved if name not in learned],
             }
@@ -50,6 +51,18 @@ def construction(adapters: Any, function: str, arguments: Plain) -> list[Plain]:
     with watching_constructors(look), unwritten_memory_as_nan():
         getattr(adapters, function)(**tensors(arguments, {}))
     return made
+
+
+def hidden_parameters(module: nn.Module) -> list[nn.Parameter]:
+    """Parameters of modules that a plain list, tuple or dict of any submodule holds."""
+    held: list[Any] = []
+    for value in (value for one in module.modules() for value in vars(one).values()):
+        held += value.values() if type(value) is dict else value if type(value) is list else ()
+        held += value if type(value) is tuple else ()
+    found = {id(p): p for one in held if isinstance(one, nn.Module) for p in one.parameters()}
+    for p in module.parameters():
+        found.pop(id(p), None)
+    return [*found.values()]
 
 
 def constructor(module: nn.Module) -> object:

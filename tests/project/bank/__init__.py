@@ -22,7 +22,8 @@ To add a fault, say what is wrong, and after the file words that only the right 
     -        normalised = x32 * torch.rsqrt(mean_square + self.eps)
     +        normalised = x32 / (torch.sqrt(mean_square) + self.eps)
 
-Each bar adds other words that will do; without any, no name is known and none may be given.
+Each bar adds other words that will do; without any, no name is known and none may be given. Where
+several mistakes meet, " & " stands between the words of each.
 
 After a limit's file come the claim whose items it may fail, the most that it may cost, and words
 that the message must have:

@@ -89,13 +89,16 @@ class Result:
 
 
 def naming(messages: Sequence[str], diagnosis: Sequence[str]) -> str:
-    """Judge every name that is given: one that is wrong is worse than none."""
+    """Judge every name that is given: one that is wrong is worse than none.
+
+    Words with " & " between them are those of several mistakes, all of which have to be named.
+    """
+    wanted = [words.split(" & ") for words in diagnosis]
     messages = [" ".join(message.split()) for message in messages]
     names = [
         name for message in messages for name in re.split(f"{EXPLANATION}|{CONTROL}", message)[1:]
     ]
-    if not all(any(words in name for words in diagnosis) for name in names):
+    if not all(any(word in name for words in wanted for word in words) for name in names):
         return "wrongly"
-    if any(words in message for words in diagnosis for message in messages):
-        return "rightly"
-    return "not"
+    told = "\n".join(messages)
+    return "rightly" if any(all(word in told for word in words) for words in wanted) else "not"

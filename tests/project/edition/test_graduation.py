@@ -60,7 +60,7 @@ def test_everything_runs(filled, inside, of_texts, tmp_path):
     refused = {
         "norm=layernorm": ["ablate", "norms", *ablation],
         "norm_eps=0.1": [*training, "--run-dir", str(tmp_path / "eps"), "--norm-eps", "0.1"],
-        "order=epochs": [*training, "--run-dir", str(tmp_path / "order"), "--order", "epochs"],
+        "tie_embeddings=True": ["train", "own-text", *of_texts, "--run-dir", str(tmp_path / "own")],
     }
     results = inside(filled, *({"argv": argv} for argv in [*jobs.values(), *refused.values()]))
     for name, finished in zip(jobs, results, strict=False):

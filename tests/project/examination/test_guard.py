@@ -1,7 +1,5 @@
 """A question that needs too much is stopped, and what stops it leaves nothing behind."""
 
-import builtins
-import importlib.util
 import signal
 
 import guard
@@ -57,20 +55,3 @@ def test_a_list_that_doubles_and_a_tensor_that_is_too_large_are_out_of_memory(
         ask_for_too_much()
     assert guard.is_out_of_memory(caught.value)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
-
-
-def test_where_there_are_no_limits_nothing_happens(monkeypatch):
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "resource" else find_spec(name)
-    )
-    monkeypatch.delattr(signal, "setitimer", raising=False)
-    real = builtins.__import__
-
-    def without_resource(name, *rest, **options):
-        assert name != "resource"
-        return real(name, *rest, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without_resource)
-    with guard.guarded(0.01):
-        assert sum(range(10**6))

@@ -174,7 +174,7 @@ def test_the_grader_gives_the_points_of_the_report():
     ]
     marking.plan = [(False, row["problem"], row["item"]) for row in rows]
     for row in rows:
-        marking.take({"row": row, "hidden": False, "seconds": 0.0})
+        marking.take({"row": row | {"seconds": 0.0}, "hidden": False})
     for problem in result_of(marking).problems:
         wanted = report.points_of(rows)[problem.problem]
         assert 0 < wanted < problem.max_points

@@ -1,8 +1,6 @@
 """Progress over time, in one line, and what a problem may be called."""
 
 import argparse
-import datetime
-import json
 
 import progress
 import pytest
@@ -23,15 +21,6 @@ def test_what_was_solved_before_is_counted_with_what_is_solved_now(tmp_path):
     some = rows("silu", "failed", number=1)
     assert progress.line(some, path) == "2 of 20 problems, 6.0 points"
     assert progress.line(rows("silu", "failed"), path) == "1 of 20 problems, 4.0 points"
-
-
-@pytest.mark.parametrize(("days_ago", "when"), [(1, "yesterday"), (3, None)])
-def test_the_last_day_before_is_shown(tmp_path, days_ago, when):
-    path = tmp_path / "progress.json"
-    day = datetime.datetime.now().astimezone().date() - datetime.timedelta(days=days_ago)
-    path.write_text(json.dumps({"days": {"2020-01-01": 1.0, day.isoformat(): 30.0}}))
-    said = progress.line(rows("silu"), path)
-    assert said == f"1 of 20 problems, 2.0 points; {when or day.isoformat()} 30.0"
 
 
 @pytest.mark.parametrize(

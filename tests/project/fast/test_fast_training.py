@@ -12,8 +12,8 @@ from cs_basics.fast import loss
 from cs_basics.fast.adamw import FusedAdamW
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformer
+from cs_basics.run.run import train_run
 from cs_basics.run.trainer import Trainer
-from cs_basics.run.training_run import train_run
 from cs_basics.transformer import TransformerBlock
 from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 

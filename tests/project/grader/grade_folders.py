@@ -19,5 +19,5 @@ def grade(
     terms = Terms(
         tests=ROOT / "tests", tier=choose_tier("process"), secret=secret, problems=problems
     )
-    given = [Submission(name, folder) for name, folder in folders.items()]
+    given = [Submission(name, folder, name) for name, folder in folders.items()]
     return batch.grade(given, lambda one: out / one.name, terms, jobs=2)

@@ -6,10 +6,10 @@ Tokenizers look a text up whatever the vocabulary is, so that nothing is lost by
 import os
 from pathlib import Path
 
+from attacks.attack import adapters_of, reference
 from files import write_files
 from grade_folders import grade
 from processes import python
-from zoo.animal import adapters_of, reference
 
 SECRET = "the secret of the test of tables"
 LOOKING_UP = """

@@ -3,13 +3,9 @@
 import os
 
 import pytest
+from attacks.attack import add_to_adapters, reference
 from files import write_files
 from grade_folders import grade
-from zoo.animal import add_to_adapters, reference
-
-from cs_grader.sandbox.ledger import Entry
-from cs_grader.trusted import examiner
-from cs_grader.trusted.connection import Answer
 
 ATTENTION = "scaled_dot_product_attention"
 HONEST = """
@@ -46,34 +42,13 @@ def test_operator_is_paid_for_where_it_is_called(tmp_path):
         add_to_adapters(folders[really], HONEST.replace("REALLY", really))
     graded = grade(folders, tmp_path / "out", ("softmax", ATTENTION))
     called, dead = (one.result for one in graded)
-    assert [(one.problem, one.operator) for one in called.policy if one.rule == "forbidden"] == [
-        ("softmax", "torch.softmax")
-    ]
-    (finding,) = dead.policy
-    assert (finding.rule, finding.problem) == ("forbidden", ATTENTION)
+    for result, problem in ((called, "softmax"), (dead, ATTENTION)):
+        told = [(one.problem, one.operator) for one in result.policy if one.rule == "forbidden"]
+        assert (problem, "torch.softmax") in told
     share = [[p.points / p.max_points for p in one.problems] for one in (called, dead)]
     assert share[0] == [0.0, 1.0]
+    # At most what softmax, the problem that the operator solves, has earned.
     assert share[1][0] == 1.0
-    assert share[1][1] < 0.2
-
-
-@pytest.mark.parametrize(
-    ("stopped", "excused"),
-    [
-        (["softmax"], {ATTENTION: ["softmax"], "softmax": []}),
-        (["softmax", None], {ATTENTION: []}),  # Most of its probes have to be stopped.
-        (["attention"], {ATTENTION: []}),  # A problem pays for what does its own work.
-        ([], {ATTENTION: []}),
-    ],
-)
-def test_an_operator_is_free_once_another_problem_has_paid_for_it(stopped, excused):
-    adapters = examiner.RemoteAdapters(None, lambda _: None, "")
-    adapters.problem = "softmax"
-    names = {"softmax": "torch.softmax", "attention": "torch.nn.MultiheadAttention"}
-    for group in stopped:
-        noted = (Entry("forbidden", names[group], "", 0),) if group else ()
-        kind = examiner.FORBIDDEN if group else ""
-        adapters.charge(Answer(ended="raised", kind=kind, noted=noted))
-    for problem, groups in excused.items():
-        adapters.problem = problem
-        assert adapters.excused() == groups
+    softmax, attention = (p.max_points for p in dead.problems)
+    assert dead.score == pytest.approx(attention)
+    assert attention > softmax

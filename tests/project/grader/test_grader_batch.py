@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 import re
@@ -10,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +24,10 @@ from waiting import until
 
 from cs_grader.result import Result
 from cs_grader.sandbox.processes import descendants
-from cs_grader.trusted import batch, copying, examination, examiner, verdict
+from cs_grader.trusted import batch, copying, examination, verdict
 from cs_grader.trusted.connection import time_is_up
 from cs_grader.trusted.examination import Examination, Terms, check_tests
+from cs_grader.trusted.examiner import Examiner
 from cs_grader.trusted.hidden import name_of_secret
 from cs_grader.trusted.submissions import Submission
 from cs_grader.trusted.tiers import TIERS
@@ -137,7 +138,7 @@ def test_progress_tells_the_time_left_and_the_end_where_to_look(graded):
     assert Path(points).parts[-2:] == ("results", "gradebook.csv")
     assert Path(page).parts[-2:] == ("results", "index.html")
     assert re.fullmatch(
-        r"grading: (\d+) of \1 checks \(100%\), \d+ checks/s, 0 s left", err.splitlines()[-1]
+        r"grading: (\d+) of \1 checks \(100%\), \d+ checks/(s|min), 0 s left", err.splitlines()[-1]
     )
 
 
@@ -209,9 +210,12 @@ def test_pages_are_written_again_and_name_who_has_no_result(script, graded, clas
     out = shutil.copytree(graded[0], tmp_path / "results")
     folder = shutil.copytree(class_folder, tmp_path / "in")
     submit(folder / "new", RIGHT)
+    submit(folder / "ann", f"{RIGHT}# better\n")
     finished = script("instructor/grade", folder, "--out", out, "--pages")
     assert finished.code == 1
-    assert "not graded yet" in (out / "index.html").read_text(encoding="utf-8")
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "not graded yet" in page
+    assert "handed in anew: grade it with --resume" in page
 
 
 def test_nothing_runs_on_after_a_kill(class_folder, tmp_path):
@@ -306,12 +310,15 @@ def test_what_had_no_time_is_examined_when_there_is_more(tmp_path):
     result = dataclasses.replace(verdict.result_of(marking), key="k", secret=name_of_secret("5"))
     assert "the 10 minutes were used up before 1 of 2 checks" in result.note
     (tmp_path / batch.RESULT_FILE).write_text(result.to_json())
-    assert batch._known(tmp_path, "k", terms(budget_s=600)) == result
-    assert batch._known(tmp_path, "k", terms(budget_s=1200)) is None
+    ann = Submission("ann", tmp_path)
+    assert batch._known(tmp_path, ann, "k", terms(budget_s=600)) == result
+    assert batch._known(tmp_path, ann, "k", terms(budget_s=1200)) is None
+    other = Submission("ann", tmp_path, "an;n")
+    assert batch._known(tmp_path, other, "k", terms(budget_s=600)) is None
 
 
 def graded_together(folder, *names, **options):
-    submissions = [Submission(Path(name).stem, folder / name) for name in names]
+    submissions = [Submission(Path(name).stem, folder / name, name) for name in names]
     return batch.grade(submissions, lambda one: folder / "out" / one.name, terms(), **options)
 
 
@@ -419,26 +426,32 @@ def test_what_killed_graders_have_left_is_gone_after_a_start_that_has_no_time(
     class_folder, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    too_high = 2**22 + 1  # No process of Linux has this number.
-    left, used = (tmp_path / f"cs_grader-{pid}-x" for pid in (too_high, os.getpid()))
+    left, used = tmp_path / "cs_grader-left", tmp_path / "cs_grader-used"
     for folder in (left, used):
         (folder / "stage").mkdir(parents=True)
-    finished = grade(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS, "--minutes", 0.01)
-    assert finished.returncode == 0, finished.stderr
-    assert "the 0.01 minutes were used up before " in finished.stdout
+        (folder / "lock").touch()
+    with (used / "lock").open("r+b") as lock:
+        # Whoever holds it may be on another machine, or in a container of its own.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = grade(class_folder / "ann", "--out", tmp_path / "out", *OPTIONS, "--minutes", 0.01)
+    assert ended.returncode == 0, ended.stderr
+    assert "the 0.01 minutes were used up before " in ended.stdout
     assert (left.exists(), used.exists()) == (False, True)
 
 
-def test_remains_that_another_grader_removes_at_the_same_time_are_no_error(monkeypatch):
-    """Its folder is seen, and gone before it is looked at."""
-    folder = Path(tempfile.mkdtemp(prefix=f"cs_grader-{os.getpid()}-"))
+def test_a_working_folder_that_another_grader_takes_for_remains_is_made_anew(monkeypatch):
+    flock = fcntl.flock
 
-    def ended(pid):
-        shutil.rmtree(folder, ignore_errors=True)
-        return pid != os.getpid()
+    def removes_first(*lock):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        examination.remove_remains()
+        flock(*lock)
 
-    monkeypatch.setattr(batch, "_is_running", ended)
-    batch.remove_remains()
+    monkeypatch.setattr(fcntl, "flock", removes_first)
+    with examination._scratch_folder() as folder:
+        assert (folder / "stage").is_dir()
+        examination.remove_remains()
+        assert folder.exists()
     assert not folder.exists()
 
 
@@ -449,7 +462,12 @@ def test_a_full_disk_ends_the_batch_with_a_sentence(tmp_path, monkeypatch):
 
 
 def test_an_answer_that_no_item_can_read_says_so_and_names_no_file_of_ours():
-    item = examiner.pytest_pyfunc_call()
-    next(item)
-    with pytest.raises(pytest.fail.Exception, match=r"^what came is nothing .* \(IndexError\)$"):
-        item.throw(IndexError("tuple index out of range"))
+    asked = SimpleNamespace(adapters=SimpleNamespace(has_answer=True))
+    for error, words in (
+        (IndexError("tuple index out of range"), r"^what came is nothing .* \(IndexError\)$"),
+        (pytest.skip.Exception("not here"), r"^what came cannot be measured, .* \(not here\)$"),
+    ):
+        item = Examiner.pytest_pyfunc_call(asked)
+        next(item)
+        with pytest.raises(pytest.fail.Exception, match=words):
+            item.throw(error)

@@ -7,7 +7,6 @@ import os
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import sample_results
@@ -22,8 +21,8 @@ from cs_grader.results.page import junit_xml, student_page
 from cs_grader.results.page import report as markdown
 from cs_grader.results.reading import Reader
 from cs_grader.results.write import write_class, write_outputs
-from cs_grader.trusted.connection import Frame
-from cs_grader.trusted.examiner import Examiner, code_of
+from cs_grader.trusted.answer import Frame
+from cs_grader.trusted.examiner import code_of
 from cs_grader.trusted.verdict import TEMPORARY
 
 VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
@@ -256,6 +255,22 @@ def test_what_is_not_started_is_a_number(write):
         assert "linear_holds[7]" not in text
 
 
+def test_a_broken_file_is_named_first_and_in_the_class(failed):
+    said = "SyntaxError: '(' was never closed (functional.py, line 24)"
+    asked = [f"{said}\nasked for run_{name}(x)" for name in ("silu", "softmax")]
+    broken = result(
+        [
+            item("silu", 0, "error", message=asked[0]),
+            item("softmax", 0, "error", message=asked[1]),
+            item("rope", 0),
+        ]
+    )
+    step = reading.next_step(broken)
+    assert (step.task, step.waiting) == (f"Repair this first: {said}", "SiLU, Softmax")
+    assert class_page([broken, failed]).count("functional.py, line 24") >= 1
+    assert said in gradebook_csv([broken])
+
+
 @pytest.mark.parametrize("write", [results_json, markdown])
 def test_a_note_that_says_what_to_do_next_is_not_repeated(write):
     assert write(result(note="the folder is empty")).count("the folder is empty") == 1
@@ -319,25 +334,6 @@ def test_a_traceback_opens_no_file_that_a_submission_names():
         assert file.endswith(f"/{name.rpartition('/')[2]}")
         assert not Path(file).exists()
         assert not Path(os.path.abspath(file)).exists()  # noqa: PTH100  as pytest does
-
-
-def test_what_was_slow_on_public_inputs_leaves_hidden_ones_their_time(monkeypatch):
-    monkeypatch.setattr("cs_grader.trusted.examiner.problem_of", lambda _: "train_bpe")
-    over_time = {"train_bpe": 2}
-    connection = SimpleNamespace(over_time=over_time)
-    adapters = SimpleNamespace(connection=connection, problem=None, process=0)
-    examination = SimpleNamespace(hidden_key="ab" * 32)
-    examiner = SimpleNamespace(
-        examination=examination, adapters=adapters, is_hidden=False, is_wrong=False
-    )
-    item = SimpleNamespace(nodeid="a", config=SimpleNamespace(option=SimpleNamespace()))
-    Examiner.prepare(examiner, item, False)
-    assert over_time == {"train_bpe": 2}
-    Examiner.prepare(examiner, item, True)
-    assert over_time == {}
-    over_time["train_bpe"] = 1
-    Examiner.prepare(examiner, item, True)
-    assert over_time == {"train_bpe": 1}
 
 
 def test_many_findings_hide_neither_their_number_nor_those_of_others():

@@ -1,7 +1,9 @@
 """Copies of submissions hold their files and nothing that could do harm."""
 
 import csv
+import dataclasses
 import errno
+import io
 import json
 import os
 import stat
@@ -9,10 +11,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import sample_results
 from files import write_files
 
+from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.sandbox.workplace import remove
 from cs_grader.trusted import batch, clean_copy, copying
+from cs_grader.trusted.batch import _key_of, look_up
 from cs_grader.trusted.clean_copy import RefusedError
 from cs_grader.trusted.copying import copy_submission, own_names, python_files
 from cs_grader.trusted.submissions import find_submissions, name_of, passed_over
@@ -420,6 +425,31 @@ def test_one_submission_is_told_from_a_folder_of_them(tmp_path):
 )
 def test_names_are_fit_for_folders_and_tables(tmp_path, name, expected):
     assert name_of(tmp_path / name) == expected
+
+
+ALIKE = [
+    *(("Anna K", "Anna  K"), ("+x", "'+x"), ("e\u0301", "\u00e9"), ("x", "x.zip")),
+    *(("Anna", "anna"), ("anna;k", "anna!k"), ("a" * 80 + "1", "a" * 80 + "2")),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_no_two_are_one_row_and_neither_gets_the_mark_of_the_other(tmp_path, one, other):
+    """Whoever comes later may have the name that the first had when it was graded."""
+    out = tmp_path / "out"
+    hand_in = {name: pack if name.endswith(".zip") else write for name in (one, other)}
+    hand_in[one](tmp_path / "in" / one)
+    (first,), _ = find_submissions(tmp_path / "in")
+    result = dataclasses.replace(sample_results.result([]), handed_in_as=one, key=_key_of(first))
+    write_files(out, {f"{first.name}/result.json": result.to_json()})
+    hand_in[other](tmp_path / "in" / other)
+    both, _ = find_submissions(tmp_path / "in")
+    graded = look_up(both, lambda of: out / of.name)
+    table = gradebook_csv([], {who.name: "x" for who in both})
+    rows = csv.DictReader(io.StringIO(table.removeprefix("\ufeff")))
+    assert len({row["submission"].casefold() for row in rows}) == 2
+    marks = {of.submission.handed_in_as for of in graded if of.result is not None}
+    assert marks <= {one}
 
 
 # --- source ---

@@ -1,5 +1,6 @@
 """The zip for Gradescope: what is in it, and that it runs in a folder laid out like theirs."""
 
+import importlib
 import json
 import os
 import re
@@ -26,7 +27,7 @@ def make(succeeds, tmp_path):
 
     def call(*options):
         out = tmp_path / "autograder.zip"
-        finished = succeeds("instructor/make_gradescope", "--out", out, *options)
+        finished = succeeds("instructor/make_gradescope", "--out", out, "--overwrite", *options)
         return out, finished.out
 
     return call
@@ -89,6 +90,27 @@ def test_scripts_are_at_the_root_ready_to_run_and_no_solution_is_there(make):
             assert b"\r\n" not in archive.read(name)
     assert {"tests/rubric.toml", "cs_grader/trusted/verdict.py"} < set(names)
     assert not re.findall("cs_basics|project|tests/adapters.py", " ".join(names))
+
+
+@pytest.mark.usefixtures("make")  # It puts the script on the path.
+def test_what_windows_gave_crlf_is_packed_with_lf(monkeypatch, tmp_path):
+    make_gradescope = importlib.import_module("make_gradescope")
+    shutil.copytree(make_gradescope.CONTAINER, tmp_path / "windows")
+    for file in (tmp_path / "windows").iterdir():
+        if file.is_file():
+            file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    monkeypatch.setattr(make_gradescope, "CONTAINER", tmp_path / "windows")
+    make_gradescope.main(tmp_path / "autograder.zip")
+    with zipfile.ZipFile(tmp_path / "autograder.zip") as archive:
+        assert archive.read("run_autograder").startswith(b"#!/usr/bin/env bash\n")
+        assert not [name for name in archive.namelist() if b"\r\n" in archive.read(name)]
+
+
+def test_a_zip_with_its_secret_is_not_replaced_unasked(make, refused, tmp_path):
+    before = make()[0].read_bytes()
+    line = refused("instructor/make_gradescope", "--out", tmp_path / "autograder.zip")
+    assert "already exists: add --overwrite" in line
+    assert (tmp_path / "autograder.zip").read_bytes() == before
 
 
 def test_same_options_make_the_same_zip_and_a_fresh_seed_another(make):

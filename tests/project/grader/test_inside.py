@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from probes import model, text, training
+from probes import model, training, yardstick
 from processes import python
 
 from cs_grader.sandbox.absent import Absent, refuse, stand_in_for
@@ -18,31 +18,6 @@ from cs_grader.trusted import sandbox
 from cs_grader.trusted.sandbox import empty_shared_memory, own_uid
 from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
 
-ASK_FOR_HUGE_PAGES = """
-from pathlib import Path
-from cs_grader.sandbox.host import HUGE_PAGE, use_huge_pages
-
-def in_huge_pages():
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("AnonHugePages"))
-
-kept = [bytes([number % 255 + 1]) * 1000 for number in range(40 * HUGE_PAGE // 1000)]
-before = in_huge_pages()
-use_huge_pages()
-moved_kb = in_huge_pages() - before
-print(moved_kb, all(set(one) == {number % 255 + 1} for number, one in enumerate(kept)))
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has such pages")
-def test_memory_lies_in_huge_pages_and_is_the_same():
-    finished = python("-c", ASK_FOR_HUGE_PAGES, check=True)
-    moved_kb, is_same = finished.stdout.split()
-    assert is_same == "True"
-    if moved_kb == "0":
-        pytest.skip("this kernel gives no huge pages when asked (MADV_COLLAPSE, Linux 6.1)")
-    assert int(moved_kb) >= 30 * 2048
-
 
 @pytest.mark.parametrize(
     ("owner", "attribute", "name"),
@@ -50,7 +25,7 @@ def test_memory_lies_in_huge_pages_and_is_the_same():
         (model, "plain", "probes.model.plain"),
         (model, "torch", "probes.model.torch"),
         (model, "forward", "probes.model.forward"),
-        (text.Counter, "__missing__", "probes.text.Counter.__missing__"),
+        (yardstick.Counter, "__missing__", "probes.yardstick.Counter.__missing__"),
         (training.optimize, "__defaults__", "probes.training.optimize"),
         # How a tensor is printed is nobody's business but the student's.
         (model.Tensor, "__repr__", ""),
@@ -66,7 +41,7 @@ def test_what_a_probe_works_with_is_watched_through_its_imports(
     module = ".".join(name.split(".")[:2])
     if name:
         assert module in seen_by
-        assert ("probes.training" in seen_by) == (module != "probes.text")
+        assert ("probes.training" in seen_by) == (module != "probes.yardstick")
     else:
         assert seen_by == set(observers.probes)
 

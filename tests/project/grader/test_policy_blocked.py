@@ -12,7 +12,9 @@ from cs_grader.sandbox.forbidden import FORBIDDEN, KERNELS
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each route runs in a fork")
 
 PREAMBLE = """
+import operator
 import torch, torch.nn as nn, torch.nn.functional as F
+import torch._inductor.decomposition, torch._refs.special  # The server has imported them.
 from cs_grader.sandbox import blocked
 x = torch.randn(3, 4, requires_grad=True)
 w = torch.randn(4, 4)
@@ -44,6 +46,13 @@ softmax: torch.softmax(torch.nested.nested_tensor([x.detach()]), -1)
 softmax: F.softmin(x, -1)
 softmax: torch.distributions.SoftmaxTransform()(x)
 softmax: torch.special.log_softmax(x, -1)
+softmax: operator.attrgetter('_refs.softmax')(torch)(x, -1)
+softmax: torch._refs.special.softmax(x, -1)
+softmax: torch._decomp.decomposition_table[torch.ops.aten._softmax.default](x, -1, False)
+cross_entropy: torch._refs.logsumexp(x, -1)
+silu: torch._refs.nn.functional.glu(torch.cat([x, x], -1))
+silu: torch._decomp.decomposition_table[torch.ops.aten.silu.default](x)
+rmsnorm: torch._refs.native_layer_norm(x, [4], None, None, 1e-5)
 cross_entropy: F.cross_entropy(x, torch.tensor([0, 1, 2]))
 cross_entropy: x.logsumexp(-1)
 cross_entropy: x.logcumsumexp(-1)[..., -1]

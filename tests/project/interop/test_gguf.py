@@ -83,13 +83,13 @@ def test_llama_cpp_reads_a_tokenizer_without_merges(llama_cpp, tmp_path):
 def test_the_script_writes_the_same_bytes_again(script, make_run, tmp_path):
     run, paths = make_run(), [tmp_path / "1.gguf", tmp_path / "2.gguf"]
     for path in paths:
-        done = script("export", run.path, "--out", path, "--format", "gguf", "--dtype", "q8_0")
+        done = script("export", run.path, "--out", path, "--dtype", "q8_0")
         assert (done.code, done.err) == (0, "")
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_what_a_file_cannot_hold_is_refused(refused, make_run, tokenizer, tmp_path):
-    out = ["--format", "gguf", "--out", tmp_path / "model.gguf"]
+    out = ["--out", tmp_path / "model.gguf"]
     run = make_run(value_residual=True)
     assert "value_residual=True has no form" in refused("export", run.path, *out)
     byte = Tokenizer(tokenizer.vocab, tokenizer.merges, [EOT, "\n"])

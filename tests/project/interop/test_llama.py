@@ -13,9 +13,9 @@ from cs_basics.fast.decoding import generate
 from cs_basics.interop.llama import export_llama, import_llama
 from cs_basics.interop.tokenizer_files import save_tokenizer_json
 from cs_basics.run.folder import RunFolder
+from cs_basics.run.run import train_run
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import tokenizer_checksum
-from cs_basics.run.training_run import train_run
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 
@@ -184,9 +184,7 @@ def test_the_scripts_export_import_write_measure_and_train_on(
     assert RunFolder(back).all_checkpoints()[-1].name == "step-00000003.pt"
 
 
-def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further(
-    make_run, texts, tmp_path
-):
+def test_rows_of_no_token_are_left_out_and_the_model_is_trained_further(make_run, texts, tmp_path):
     export_llama(make_run(vocab_size=420), tmp_path / "llama")
     import_llama(
         tmp_path / "llama", tmp_path / "back", train_text=texts[0], valid_text=texts[1],
@@ -195,7 +193,18 @@ def test_a_model_with_more_rows_than_its_tokenizer_has_tokens_is_trained_further
     back = RunFolder(tmp_path / "back")
     train_run(back.read_config(), resume=True)
     assert back.all_checkpoints()[-1] == back.checkpoint_of(3)
-    assert len(back.load_model().lm_head.weight) == 420
+    num_tokens = back.load_tokenizer().vocab_size
+    assert len(back.load_model().lm_head.weight) == num_tokens < 420
+
+
+def test_bytes_without_a_token_are_said_at_the_import(succeeds, caplog, exported, tmp_path):
+    path = exported / "tokenizer.json"
+    content = json.loads(path.read_text())
+    for byte in ("\u0100", "\u0101"):  # How NUL and the byte 1 are printed.
+        del content["model"]["vocab"][byte]
+    path.write_text(json.dumps(content))
+    succeeds("import_llama", exported, "--out", tmp_path / "back")
+    assert "no token for 2 of the 256 bytes" in caplog.text
 
 
 @pytest.mark.parametrize(

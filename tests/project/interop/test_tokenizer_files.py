@@ -188,6 +188,10 @@ def steps(*before, use_regex=True):
             {"added_tokens": [{"id": 256, "content": EOT}, {"id": 256, "content": "<pad>"}]},
             "one id to two tokens",
         ),
+        (
+            {"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}},
+            "one id to two tokens",
+        ),
     ],
 )
 def test_a_tokenizer_json_of_another_kind_is_refused(trained, tmp_path, change, message):

@@ -16,7 +16,7 @@ from cs_basics.run.distributed import World
 from cs_basics.run.evaluation import _own_batches
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 from cs_basics.settings.run import SECTION_OF
 
 STEPS = 50

@@ -17,6 +17,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Serves CONTENT like a hub: a redirect that names the checksum, then the bytes."""
 
     breaks_after: int | None = None
+    content, version = CONTENT, '"one"'
     checksum = hashlib.sha256(CONTENT).hexdigest()
     has_ranges = True
 
@@ -33,7 +34,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         start = 0
         wanted = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if wanted and self.has_ranges:
+        is_same = self.headers.get("If-Range") == self.version != ""
+        if wanted and self.has_ranges and is_same:
             start = int(wanted[1])
             if start >= len(CONTENT):
                 self.send_response(416)
@@ -44,9 +46,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.starts.append(start)
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(CONTENT) - start))
+        if self.version:
+            self.send_header("ETag", self.version)
         self.end_headers()
         end = len(CONTENT) if self.breaks_after is None else start + self.breaks_after
-        self.wfile.write(CONTENT[start:end])
+        self.wfile.write(self.content[start:end])
 
     def log_message(self, *args):
         pass
@@ -81,6 +85,19 @@ def test_a_broken_download_is_resumed(server, tmp_path, has_ranges):
     download(f"{server.url}/file.txt", path)
     assert path.read_bytes() == CONTENT
     assert server.starts == [0, 300_000 if has_ranges else 0]
+
+
+@pytest.mark.parametrize("version", ['"two"', ""])
+def test_what_has_changed_since_it_broke_off_is_fetched_anew(server, tmp_path, version):
+    server.handler.breaks_after, server.handler.version = 300_000, '"one"' if version else ""
+    server.handler.content = CONTENT[::-1]
+    with pytest.raises(ConnectionError, match=r"broke off|cannot be fetched"):
+        download(f"{server.url}/blob", tmp_path / "blob")
+    server.handler.breaks_after, server.handler.version = None, version
+    server.handler.content = CONTENT
+    download(f"{server.url}/blob", tmp_path / "blob")
+    assert (tmp_path / "blob").read_bytes() == CONTENT
+    assert [path.name for path in tmp_path.iterdir()] == ["blob"]
 
 
 def test_wrong_bytes_are_refused_and_deleted(server, tmp_path):

@@ -1,8 +1,12 @@
-"""What is odd about a text is said before anything is prepared; what cannot be meant is refused."""
+"""Odd texts are warned of, and what cannot be trained on is refused, before any preparation."""
+
+import gzip
+import json
+import subprocess
 
 import pytest
 
-from cs_basics.run.look import look_at_text, shared, told_of_shared
+from cs_basics.run.look import look_at_text, shared, warning_of_shared
 
 END = "<|endoftext|>"
 STORY = f"Once upon a time there was a cat.\nIt sat on the mat.\n{END}\n"
@@ -27,25 +31,34 @@ def said(tmp_path, caplog):
     return look
 
 
+JSON_LINES = "".join(f"{json.dumps({'id': 'a', 'story': STORY})}\n" for _ in range(3)).encode()
 ODD = {
     "Latin-1": (STORY.replace("cat", "p\xe2t\xe9").encode("latin-1"), "2 bytes are not UTF-8"),
     "NUL": (STORY.encode() + b"\0\0\0", "3 bytes are NUL (4.3%)"),
     "no end of a story": (b"One story.\nAnother.\n", f"no {END}: stories never end"),
     "one line": (b"a cat " * 200_000 + END.encode(), "no line end in 65,536 bytes, at 2 of 2 plac"),
     "CRLF": (STORY.replace("\n", "\r\n").encode(), "all 3 line ends are CRLF"),
-    "byte-order mark": (STORY.encode("utf-8-sig"), "begins with a byte-order mark"),
+    "byte-order mark": (STORY.encode("utf-8-sig"), "tail -c +4 {text} > {text}.txt removes it"),
+    "NUL and bytes": (b"\xfe\xfd\n\0" + STORY.encode(), "bytes are not UTF-8 (2.8%)"),
+    "JSON Lines": (JSON_LINES, f"jq -r '.story, \"{END}\"' {{text}} > {{text}}.txt takes the"),
+    "a word": (
+        b"cat\n" * 9_999 + b"ACGT" * 75_000 + STORY.encode(),
+        "a word of 300,004 bytes, fro",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_is_odd_is_said_in_one_line(said, name):
+def test_what_is_odd_is_said_in_one_line(said, tmp_path, name):
     content, words = ODD[name]
     told = said(content)
-    assert words in told
+    assert words.replace("{text}", str(tmp_path / "text.txt")) in told
     assert told.count("warning: ") == 1
 
 
 ORDINARY = {
+    "long lines, short words": f"\n{'cat,' * 15_000}\n{'a1' * 15_000}" * 20 + END,
+    "one JSON object": f'{{"a": "b"}}\na cat\n{END}\n',
     "plain": STORY,
     "pieces that begin and end within characters": "\u6bcd \u00e9t\u00e9\n" * 120_000 + END,
     "mixed line ends": f"a\r\nb\n{END}",
@@ -69,6 +82,32 @@ def test_wide_characters_are_refused_with_the_command_that_converts(said, encodi
         said(STORY.encode(encoding))
 
 
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (gzip.compress(STORY.encode()), "gzip"),
+        (b"PK\3\4rest", "a zip archive"),
+        (b"PAR1rest", "Parquet"),
+        (b"\x93NUMPYrest", "an array of NumPy"),
+        (b" \n\t" * 9, "nothing but blanks"),
+    ],
+)
+def test_what_is_no_text_is_refused(said, content, name):
+    with pytest.raises(
+        ValueError, match=rf"text.txt (is {name}, not text; this makes|holds {name})"
+    ):
+        said(content)
+
+
+def test_the_command_that_unpacks_can_be_pasted(tmp_path):
+    packed = tmp_path / "my text.txt.gz"
+    packed.write_bytes(gzip.compress(STORY.encode()))
+    with pytest.raises(ValueError, match="makes a text of it: ") as caught:
+        look_at_text(packed)
+    subprocess.run(str(caught.value).partition("text of it: ")[2], shell=True, check=True)
+    assert packed.with_suffix("").read_text() == STORY
+
+
 def test_the_training_text_is_refused_as_validation_text(said, tmp_path):
     (tmp_path / "train.txt").write_text(STORY)
     with pytest.raises(ValueError, match=r"is the same as the training text"):
@@ -84,5 +123,5 @@ def test_the_share_of_validation_text_in_the_training_text_is_that_share(tmp_pat
     share, num_places = shared(valid, train)
     assert share == pytest.approx(num_leaked / 200, abs=0.03)
     assert num_places > 100
-    told = told_of_shared(valid, train)
+    told = warning_of_shared(valid, train)
     assert ("of its 256-byte stretches stand in" in told) == (num_leaked > 0)

@@ -28,7 +28,7 @@ def test_resuming_drops_the_rows_of_lost_updates_and_the_torn_line(tmp_path):
     before = '{"step": 1}\n{"step": 5}\n'
     path.write_text(before + '{"step": 6}\n{"st')
     with MetricsLog(path, num_bytes=len(before)) as log:
-        log.log(step=6, train__loss=1.0)
+        log.log({"step": 6, "train/loss": 1.0})
     assert read_metrics(path) == [{"step": 1}, {"step": 5}, {"step": 6, "train/loss": 1.0}]
 
 
@@ -39,7 +39,7 @@ def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_
     path.write_text('{"step": 1}\n{"step": 5, "tr')
     with MetricsLog(path, num_bytes=500) as log:
         assert log.sync() == len('{"step": 1}\n')
-        log.log(step=6)
+        log.log({"step": 6})
         assert log.sync() == path.stat().st_size
     assert "rows are missing" in caplog.text
     assert read_metrics(path) == [{"step": 1}, {"step": 6}]
@@ -50,15 +50,17 @@ def test_a_row_is_shown_to_people(tmp_path, caplog):
     with MetricsLog(tmp_path / "m.jsonl") as log:
         log.add(Console())
         log.log(
-            step=1200,
-            train__loss=2.5,
-            optim__lr=3e-3,
-            perf__tokens_per_s=8100.4,
-            perf__mfu=0.652,
-            perf__peak_memory_mb=1040.2,
-            perf__seconds_left=61.0,
+            {
+                "step": 1200,
+                "train/loss": 2.5,
+                "optim/lr": 3e-3,
+                "perf/tokens_per_s": 8100.4,
+                "perf/mfu": 0.652,
+                "perf/peak_memory_mb": 1040.2,
+                "perf/seconds_left": 61.0,
+            }
         )
-        log.log(step=1201, perf__tokens_per_s=8100.4)
+        log.log({"step": 1201, "perf/tokens_per_s": 8100.4})
     line = "step  1,200 | loss 2.500 | lr 3.0e-03 |   8,100 tokens/s | 65% of peak | 1,040 MB"
     assert f"{line} | 1m 01s left" in caplog.text
     assert caplog.messages[-1].endswith("tokens/s"), "what is not known is left out"
@@ -82,7 +84,7 @@ def test_a_sink_is_told_which_rows_are_left_and_its_failure_costs_nothing_else(t
     with MetricsLog(path, num_bytes=len('{"step": 1}\n')) as log:
         log.add(first)
         for step in (7, 8, 9):
-            log.log(step=step)
+            log.log({"step": step})
         log.add(second)
     assert [row["step"] for row in first.rows] == [1, 7]
     assert [row["step"] for row in second.rows] == [1, 7, 8, 9] == [r["step"] for r in log.rows]

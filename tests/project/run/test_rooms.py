@@ -15,7 +15,7 @@ for name in ("resource", "fcntl", "pwd", "grp", "termios"):
 # A whole tree that is installed would lend this one what it leaves out.
 sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in str(finder)]
 from cs_basics.settings.run import TrainConfig
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 for config in json.load(sys.stdin):
     try:
         print(train_run(TrainConfig.from_json(config)).num_tokens > 100)
@@ -53,7 +53,8 @@ def test_a_run_needs_neither_another_room_nor_a_module_that_windows_lacks(alone,
     assert said_of(ROOT, other) == ["True"]
     assert said_of(alone, config, *lacking) == ["True"] + [
         f"{name}={value} needs cs_basics/{NEEDED_OF.get(name, 'variants')}, "
-        "which this edition leaves out"
+        "which this edition leaves out: leave the option out, or take a preset without it, "
+        "such as stories"
         for name, value in NEEDED.items()
     ]
     assert (config.run.run_dir / "checkpoints" / "step-00000002.pt").exists()

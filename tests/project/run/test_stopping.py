@@ -22,9 +22,9 @@ from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.random_state import random_states, seed_all
+from cs_basics.run.run import train_run
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.trainer import Trainer
-from cs_basics.run.training_run import train_run
 
 
 @pytest.fixture

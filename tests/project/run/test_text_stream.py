@@ -1,5 +1,7 @@
 """Text as it arrives: whole characters, and nothing of a stop string."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,16 @@ def test_what_cannot_become_a_stop_string_is_given_out_at_once():
     stream = TextStream(TOKENIZER, ["END"])
     given_out = [stream.push(ord(character)) for character in "xENEx"]
     assert given_out == ["x", "", "", "EN", "Ex"]
+
+
+def test_an_id_without_a_token_is_written_and_does_not_end_the_text():
+    assert "".join(stream_text(TOKENIZER, [97, 300, 98])) == "a\ufffdb"
+
+
+def test_the_time_of_a_token_does_not_grow_with_the_bytes_before_it_that_are_no_text():
+    stream, started = TextStream(TOKENIZER), time.process_time()
+    assert "".join(stream.push(0xFF) for _ in range(20_000)) == "\ufffd" * 20_000
+    assert time.process_time() - started < 1  # Decoded anew at each token, 10 s.
 
 
 def test_an_empty_stop_string_is_refused():

@@ -16,15 +16,17 @@ from token_files import write_token_file
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import cosine_schedule
+from cs_basics.run import saving
 from cs_basics.run.checkpoint_file import read_checkpoint
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.random_state import seed_all
+from cs_basics.run.run import train_run
 from cs_basics.run.schedules import linear_schedule
+from cs_basics.run.speed import flops_per_token
 from cs_basics.run.token_file import open_token_file
-from cs_basics.run.trainer import Trainer, flops_per_token
-from cs_basics.run.training_run import train_run
+from cs_basics.run.trainer import Trainer
 from cs_basics.training import TrainingDivergedError, train
 from cs_basics.variants.model import Transformer
 
@@ -84,9 +86,22 @@ def assert_same_run(one, other):
     assert timeless_rows(one) == timeless_rows(other)
 
 
-def test_a_warm_up_as_long_as_the_run_is_named(tiny_config, caplog):
-    train_run(tiny_config.replace(max_steps=2, warmup_steps=2))
-    assert "warmup_steps=2 of max_steps=2: the learning rate never reaches" in caplog.text
+@pytest.mark.usefixtures("uncompiled")
+def test_a_run_shorter_than_its_warm_up_warms_up_over_a_tenth_of_it(tiny_config, caplog, slow_down):
+    caplog.set_level(logging.INFO)
+    slow_down(Trainer, "compile", 60.0)
+    slow_down(Trainer, "next_batch", 2.0)
+    # Sixty seconds are left for thirty updates, which are known after the fourth.
+    config = tiny_config.replace(max_steps=None, max_minutes=2.0, warmup_steps=100, fast="auto")
+    train_run(config)
+    rates = values_of(config, "optim/lr")
+    assert rates[3] == pytest.approx(0.04 * config.optim.lr)
+    assert max(rates) > 0.6 * config.optim.lr
+    said = "shorter than its warm-up of 100 updates: the learning rate is at its highest after 3"
+    assert caplog.text.count(said) == 1
+    short = tiny_config.replace(max_steps=9, warmup_steps=10, run_dir=config.run.run_dir / "9")
+    train_run(short)
+    assert values_of(short, "optim/lr")[0] == short.optim.lr
 
 
 def test_a_run_learns_and_leaves_everything_in_its_folder(finished):
@@ -199,9 +214,19 @@ def test_the_rate_before_and_after_is_said_if_a_resumed_run_has_another_length(t
 
 
 def test_a_minute_without_a_checkpoint_ends_with_one(tiny_config, monkeypatch):
-    monkeypatch.setattr("cs_basics.run.trainer.MAX_UNSAVED_S", 0.0)
+    monkeypatch.setattr("cs_basics.run.saving.MAX_UNSAVED_S", 0.0)
+    monkeypatch.setattr("cs_basics.run.saving.SAVING_RATIO", 0)
     train_until_killed(tiny_config.replace(eval_every=500), 6, monkeypatch)
     assert folder_of(tiny_config).all_checkpoints()[-1].name == "step-00000005.pt"
+
+
+def test_a_checkpoint_that_takes_long_does_not_take_most_of_the_run(tiny_config, slow_down):
+    slow_down(Trainer, "next_batch", 10.0)
+    slow_down(saving, "write_checkpoint", 14.0)
+    train_run(tiny_config.replace(eval_every=500))
+    names = [path.name for path in folder_of(tiny_config).all_checkpoints()]
+    # After a minute, and 140 seconds after the first was written; the last is that of the end.
+    assert names == ["step-00000006.pt", "step-00000020.pt"]
 
 
 def test_preparing_that_takes_half_of_the_time_is_named(tiny_config, monkeypatch, caplog):
@@ -216,7 +241,7 @@ def test_a_start_that_fails_leaves_no_folder(tiny_config, monkeypatch):
 
 
 def test_what_took_a_minute_to_prepare_is_kept_for_a_resume(tiny_config, monkeypatch):
-    monkeypatch.setattr("cs_basics.run.training_run.MAX_UNSAVED_S", 0.0)
+    monkeypatch.setattr("cs_basics.run.run.MAX_UNSAVED_S", 0.0)
     train_until_killed(tiny_config, 1, monkeypatch)
     train_run(tiny_config, resume=True)
 

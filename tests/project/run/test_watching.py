@@ -14,9 +14,10 @@ from run_rows import folder_of
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
 from cs_basics.run.report import INTERVAL_S, MAX_POINTS, Report, contents
+from cs_basics.run.run import train_run
+from cs_basics.run.samples import SHORT_TOKENS
 from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.trainer import Trainer
-from cs_basics.run.training_run import train_run
 from cs_basics.run.wandb_sink import Wandb
 from cs_basics.settings.presets import PRESETS
 
@@ -51,10 +52,12 @@ def test_a_large_spike_does_not_hide_a_smaller_one_after_it():
 def test_a_sample_that_fails_does_not_cost_the_checkpoint_of_its_step(
     tiny_config, monkeypatch, caplog
 ):
-    def fail(*_, **__):
+    def fail(model, tokenizer, max_tokens, *_, **__):  # noqa: ARG001  of write_story
+        if max_tokens > SHORT_TOKENS:
+            return "The end."
         raise TypeError("softmax() got an unexpected keyword argument 'dim'")
 
-    monkeypatch.setattr("cs_basics.run.trainer.write_story", fail)
+    monkeypatch.setattr("cs_basics.run.samples.write_story", fail)
     train_run(tiny_config.replace(num_samples=1, max_steps=4, eval_every=2, warmup_steps=1))
     assert [path.stem for path in folder_of(tiny_config).all_checkpoints()][-1] == "step-00000004"
     assert caplog.text.count("no sample: TypeError: softmax() got") == 2
@@ -95,9 +98,8 @@ class FailingWandb(types.ModuleType):
 
             return call
 
-        for name in ("init", "log", "finish", "Table", "Image", "Settings"):
+        for name in ("login", "init", "log", "finish", "Table", "Image", "Settings"):
             setattr(self, name, make(name))
-        self.api = types.SimpleNamespace(api_key="key")
 
 
 @pytest.mark.parametrize("broken", ["init", "log", "finish", "Table", "Settings", "import"])
@@ -108,30 +110,59 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
     with Wandb("online", CONFIG, tmp_path) as wandb, MetricsLog(path) as log:
         log.add(wandb)
         for step in range(3):
-            log.log(step=step, train__loss=1.0)
+            log.log({"step": step, "train/loss": 1.0})
         wandb.log_results(tmp_path / "loss.png", ["a story"])
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == 3
     assert caplog.text.count("wandb: not used any more") == 1
-    assert fake.calls.count(broken) == (0 if broken == "import" else 1)
+    # Where the service cannot be reached, the disk is tried.
+    assert fake.calls.count(broken) == {"import": 0, "init": 2, "Settings": 2}.get(broken, 1)
+
+
+@pytest.mark.parametrize("broken", ["init", "login"])
+def test_without_a_network_a_run_is_kept_offline_and_its_end_says_how_to_send_it(
+    tmp_path, monkeypatch, caplog, broken
+):
+    fake, folder = FailingWandb(None), tmp_path / "my run"
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    works = getattr(fake, broken)
+
+    def fail_online(**given):
+        if given.get("mode") != "offline":
+            raise OSError("no such host")
+        return works(**given)
+
+    setattr(fake, broken, fail_online)
+    caplog.set_level("INFO")
+    with Wandb("online", CONFIG, folder) as wandb:
+        assert fake.given["init"]["mode"] == "offline"
+        wandb.log({"step": 1})
+    said = [record.message for record in caplog.records]
+    assert said[0].startswith("wandb: connecting")
+    assert said[1:] == [
+        "wandb: the run is kept offline: no such host",
+        f"wandb: kept offline; `wandb sync '{folder}/wandb'/offline-run-*` sends it",
+    ]
 
 
 def test_what_wandb_is_sent_and_that_a_resumed_run_goes_on_under_its_id(tmp_path, monkeypatch):
     fake = FailingWandb(None)
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    for known in (None, "a1b2c3d4"):
+    for known in ("[0-9a-f]{8}", "a1b2c3d4"):
         with Wandb("online", CONFIG, tmp_path) as wandb:
-            assert (fake.given["init"]["id"], fake.given["init"]["resume"]) == (known, "allow")
+            assert re.fullmatch(known, fake.given["init"]["id"])
+            assert fake.given["init"]["resume"] == "allow"
             wandb.log({"step": 1})
             wandb.log_results(tmp_path / "loss.png", ["a story"])
         # As wandb names its folders.
         (tmp_path / "wandb" / "run-20261128_031523-a1b2c3d4").mkdir(parents=True, exist_ok=True)
-    assert fake.calls == ["Settings", "init", "log", "Table", "Image", "log", "finish"] * 2
+    one = ["login", "Settings", "init", "log", "Table", "Image", "log", "finish"]
+    assert fake.calls == one * 2
 
 
 def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):
     path = tmp_path / "metrics.jsonl"
     with MetricsLog(path) as log:
-        log.log(step=1, train__loss=2.0)
+        log.log({"step": 1, "train/loss": 2.0})
         log.log_sample(1, "Once\nupon <a> time \u2603")
         num_bytes = log.sync()
     assert read_metrics(path) == [{"step": 1, "train/loss": 2.0}]
@@ -172,7 +203,7 @@ def test_the_report_of_a_run_whose_end_failed_says_why(tiny_config, monkeypatch)
     def refuse(*_, **__):
         raise OSError("no room for stories")
 
-    monkeypatch.setattr("cs_basics.run.training_run.write_samples", refuse)
+    monkeypatch.setattr("cs_basics.run.run.write_samples", refuse)
     with pytest.raises(OSError, match="no room"):
         train_run(tiny_config)
     assert "State: no room for stories" in folder_of(tiny_config).report.read_text()
@@ -185,14 +216,14 @@ def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypat
     with MetricsLog(folder.metrics) as log:
         report = Report(folder, CONFIG, log)
         log.add(report)
-        log.log(step=1, train__loss=2.0)
+        log.log({"step": 1, "train/loss": 2.0})
         first = folder.report.read_bytes()
         assert b'http-equiv="refresh"' in first
         now += INTERVAL_S - 1
-        log.log(step=2, train__loss=1.0)
+        log.log({"step": 2, "train/loss": 1.0})
         assert folder.report.read_bytes() == first, "too soon"
         now += 1
-        log.log(step=3, train__loss=1.0)
+        log.log({"step": 3, "train/loss": 1.0})
         second = folder.report.read_bytes()
         assert second != first
         assert b'http-equiv="refresh"' in second

@@ -42,12 +42,12 @@ def test_a_suite_runs_every_variant_with_every_seed_and_reports(finished):
     assert set(results(folder)) == {"rope-seed0", "no-positions-seed0"}
     assert "[ 1/2] rope, seed 0" in out
     assert "[ 2/2] no-positions, seed 0" in out
-    markdown = (folder / "report.md").read_text()
+    page = (folder / "report.html").read_text()
     for path in folder.glob("runs/*/result.json"):
         result = json.loads(path.read_text())
         name, seed = path.parent.name.split("-seed")
-        (line,) = [line for line in markdown.splitlines() if f"| {name}, seed {seed} |" in line]
-        assert f"| {result['bits_per_byte']:.4f} | {result['loss']:.4f} |" in line
+        (line,) = [line for line in page.splitlines() if f"<td>{name}, seed {seed}</td>" in line]
+        assert f"<td>{result['bits_per_byte']:.4f}</td><td>{result['loss']:.4f}</td>" in line
         assert result["steps"] == 3
     shared = {path.name for path in (folder / "shared").iterdir()}
     assert shared == {"config.json", "tokenizer", "tokens"}
@@ -56,12 +56,12 @@ def test_a_suite_runs_every_variant_with_every_seed_and_reports(finished):
 
 def test_a_finished_suite_only_writes_its_report_anew(suite, succeeds, of_texts):
     before = results(suite)
-    (suite / "report.md").unlink()
+    (suite / "report.html").unlink()
     result = succeeds("ablate", *command(of_texts, suite))
     assert "every run is done" in result.out
     assert re.search(r"^rope +\d\.\d{4} bits per byte", result.out, re.MULTILINE)
     assert results(suite) == before
-    assert (suite / "report.md").exists()
+    assert (suite / "report.html").exists()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_crash_is_a_row_and_the_other_runs_go_on_and_it_alone_is_made_again(
     )
     monkeypatch.setenv("PYTHONPATH", str(suite), prepend=os.pathsep)
     assert "log.txt" in refused("ablate", *command(of_texts, suite))
-    assert "crashed (exit code 3): out of luck" in (suite / "report.md").read_text()
+    assert "crashed (exit code 3): out of luck" in (suite / "report.html").read_text()
     before = results(suite)
     assert set(before) == {"no-positions-seed0"}
     (suite / "sitecustomize.py").unlink()

@@ -52,8 +52,8 @@ REFUSED = {
     "share broken --out new": "damaged",
     "share run --out text.txt/in/a.html": "text.txt is not a folder",
     "export run --out tokenizer": "tokenizer already exists",
-    "export run --out text.txt --format gguf": "text.txt already exists",
-    "export run --out new --dtype q8_0": "needs --format gguf",
+    "export run --out text.gguf": "text.gguf already exists",
+    "export run --out new --dtype q8_0": "--dtype q8_0 is of a .gguf file",
     f"ablate positions --preset debug {TEXTS} --out .": "holds no ablation",
     f"{STORIES} 0": "megabytes=0",
     f"{STORIES} 1e303": "megabytes=1e+303 must be positive and at most 1,000,000",
@@ -85,6 +85,7 @@ def place(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     (tmp_path / "text.txt").write_text("the cat sat<|endoftext|>on the mat\n" * 50)
+    (tmp_path / "text.gguf").write_text("of another run")
     (tmp_path / "empty.txt").touch()
     (tmp_path / "short.txt").write_text("Too short.")
     (tmp_path / "wide.txt").write_text("Once upon a time", encoding="utf-16")

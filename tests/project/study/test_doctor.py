@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from processes import ROOT, python
 from torch import nn
 
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 from cs_basics.study.doctor import Doctor
 from cs_basics.study.doctor.curve import divergence, overfitting, plateau, too_good, unlearnt
-from cs_basics.study.doctor.of_run import Examination, of_run
+from cs_basics.study.doctor.of_run import Examination, of_run, read_log
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
@@ -49,6 +49,7 @@ class Model(nn.Module):
 
     def forward(self, ids, targets=None):
         x = self.embed(ids) + self.places(self.loop.places * torch.arange(ids.shape[1]))
+        x = x + self.loop.carried(self, x)
         for block in self.blocks:
             x = block(x)
         logits = self.loop.last(self.loop.size * self.head(self.norm(x)))
@@ -68,6 +69,7 @@ class Loop:
     mask = staticmethod(torch.tril)
     scores = staticmethod(lambda q, k: q @ k.mT / math.sqrt(WIDTH))
     last = staticmethod(lambda logits: logits)
+    carried = staticmethod(lambda model, x: 0)
     blocks = nn.ModuleList
     zero = lambda self: self.optimizer.zero_grad()
     limit = lambda self: nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
@@ -165,7 +167,36 @@ OWN_LOSS = {
     "loss_of": lambda self, model, batch: model(*batch)[1],
     "generate": None,
 }
+
+
+def without_a_token(self, model, batch):
+    return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten(), ignore_index=3)
+
+
+def of_zeros(blocks):
+    for p in nn.ModuleList(blocks).parameters():
+        p.data *= p.dim() == 1
+    return nn.ModuleList(blocks)
+
+
+def kept_from_the_last_call(model, x):
+    last, model.kept = getattr(model, "kept", 0), x[:1, :1].detach()
+    return last
+
+
 FAULTS = {
+    "logits-bounded, by a softmax": {"last": staticmethod(lambda logits: logits.softmax(-1))},
+    "logits-bounded, by a tanh": {"last": torch.tanh},
+    "rows-mixed": {"last": staticmethod(lambda logits: logits - logits.mean(0, keepdim=True))},
+    "start-weights": {"blocks": staticmethod(of_zeros)},
+    "schedule, of zeros": {"schedule": lambda self, update: 0.0},
+    "loss-not-mean, a token is never a target": {"loss_of": without_a_token},
+    "dropout": {
+        "updates": 60,
+        "share": 0.0,
+        "after": lambda self, update: setattr(self, "share", 0.95 * (update > 56)),
+        "carried": staticmethod(lambda m, x: F.dropout(x, m.loop.share, m.training) - x),
+    },
     "future-leak": {"mask": staticmethod(torch.ones_like)},
     "context-unused": {"mask": staticmethod(lambda ones: torch.eye(len(ones)))},
     "no-positions": {"places": 0},
@@ -292,6 +323,35 @@ def test_a_healthy_loop_has_no_findings(oddity):
     assert found(**HEALTHY[oddity]) == []
 
 
+def test_what_cannot_be_probed_is_said_and_left_as_it_was(capsys):
+    doctor = type("Changed", (Loop,), {"carried": staticmethod(kept_from_the_last_call)})().run()
+    kept = doctor.loop.model.kept
+    assert doctor.report() == []
+    assert (
+        "the model keeps a state: the same ids, again, give other logits" in capsys.readouterr().out
+    )
+    assert doctor.loop.model.kept is kept
+
+
+def test_nothing_is_left_in_a_program_after_the_report_or_an_error():
+    class Broken(Loop):
+        def loss_of(self, model, batch):
+            if self.updates == 0:
+                raise ArithmeticError
+            return super().loss_of(model, batch)
+
+    reported, broken = Loop(), Broken()
+    reported.run().report()
+    broken.updates = 0
+    doctor = broken.run()
+    with pytest.raises(ArithmeticError):
+        doctor.loss_of(broken.model, next(doctor.batches))
+    for loop in (reported, broken):
+        assert not loop.optimizer._optimizer_step_pre_hooks
+        assert not loop.optimizer._optimizer_step_post_hooks
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in loop.model.modules())
+
+
 def test_equal_batches_have_equal_numbers_in_all_processes():
     code = """
 import types, torch
@@ -397,6 +457,23 @@ def test_a_run_that_learnt_nothing_is_not_called_healthy():
     ):
         (reason,) = unlearnt(list(enumerate(losses)), single)
         assert reason.startswith("whether it")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Step,run 7 - train/loss,val_loss\n1,9.5,\n2,6,6\n",
+        '{"_step": 1, "loss": 9.5}\n{"_step": 2, "loss": 6, "eval/loss": 6.0, "lr": 0.1}\n',
+    ],
+)
+def test_logs_of_other_programs_are_read(log, tmp_path):
+    (tmp_path / "log").write_text(log)
+    rows = [{"step": 1, "train/loss": 9.5}, {"step": 2, "train/loss": 6.0, "val/loss": 6.0}]
+    assert read_log(tmp_path / "log") == rows
+    for broken, said in (("a,b\n1,2\n", "names no step"), ('{"step": 1\n', "after 0 rows")):
+        (tmp_path / "log").write_text(broken)
+        with pytest.raises(ValueError, match=said):
+            read_log(tmp_path / "log")
 
 
 def test_the_last_weights_of_a_run_tell_of_its_rate(tiny_config, tmp_path, capsys):

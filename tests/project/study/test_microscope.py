@@ -10,7 +10,7 @@ import torch
 import cs_basics.attention
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.training_run import train_run
+from cs_basics.run.run import train_run
 from cs_basics.settings.model import ModelConfig
 from cs_basics.study.microscope.history import History
 from cs_basics.study.microscope.reading import observed, read

@@ -1,18 +1,34 @@
-"""Student's t: probabilities and quantiles are those of closed forms and of tables."""
+"""Student's t: the table against closed forms."""
 
 import math
 
 import pytest
 
-from cs_basics.study.student_t import quantile_95, two_sided
+from cs_basics.study.student_t import QUANTILES, quantile_95
 
 
-@pytest.mark.parametrize("t", [0.0, 0.3, 1.0, 4.0, 63.0])
-def test_probabilities_are_those_of_the_closed_forms(t):
-    assert two_sided(t, 1) == pytest.approx(1 - 2 / math.pi * math.atan(t), abs=1e-6)
-    assert two_sided(t, 2) == pytest.approx(1 - t / math.sqrt(t * t + 2), abs=1e-6)
+def two_sided(t, degrees):
+    """The probability beyond t, by the finite sums for whole degrees (Abramowitz, Stegun 26.7)."""
+    angle = math.atan(t / math.sqrt(degrees))
+    cosine = math.cos(angle)
+    if degrees % 2 == 0:
+        even, total = 1.0, 0.0
+        for power in range(0, degrees - 1, 2):
+            total += even * cosine**power
+            even *= (power + 1) / (power + 2)
+        return 1 - math.sin(angle) * total
+    odd, total = cosine, 0.0
+    for power in range(1, degrees - 1, 2):
+        total += odd
+        odd *= cosine**2 * (power + 1) / (power + 2)
+    return 1 - 2 / math.pi * (angle + math.sin(angle) * total)
 
 
-def test_quantiles_are_those_of_the_tables_and_fall_to_that_of_the_normal_distribution():
-    found = [quantile_95(degrees) for degrees in (1, 2, 4, 10, 1000)]
-    assert found == pytest.approx([12.706, 4.303, 2.776, 2.228, 1.962], abs=1e-3)
+def test_the_table_leaves_one_case_of_20():
+    for degrees, quantile in enumerate(QUANTILES, 1):
+        assert two_sided(quantile, degrees) == pytest.approx(0.05, abs=5e-5)
+
+
+def test_degrees_between_two_count_as_the_fewer():
+    assert quantile_95(1.99) == quantile_95(1) == 12.706
+    assert quantile_95(1000) == quantile_95(30.5) == 2.042

@@ -14,8 +14,8 @@ from torch import nn
 
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
+from cs_basics.run.run import train_run
 from cs_basics.run.trainer import Trainer
-from cs_basics.run.training_run import train_run
 from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.dropout import Dropout, drops
 
@@ -120,12 +120,12 @@ def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_whil
 
     def watch_batch(trainer):
         batch = next_batch(trainer)
-        drawn.append(torch.stack(trainer.dropout.masks))
+        drawn.append(torch.stack(trainer.batches.dropout.masks))
         return batch
 
     def watch_validation(trainer, *arguments, **more):
         result = validate(trainer, *arguments, **more)
-        judged.append(all(mask.min() == 1 for mask in trainer.dropout.masks))
+        judged.append(all(mask.min() == 1 for mask in trainer.batches.dropout.masks))
         return result
 
     monkeypatch.setattr(Trainer, "next_batch", watch_batch)
@@ -137,6 +137,27 @@ def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_whil
     for one, other in itertools.combinations(drawn[3:], 2):
         assert not torch.equal(one, other)
     assert not drops(folder_of(config).load_model())
+
+
+def test_each_part_of_a_batch_has_masks_of_its_own_and_a_sample_none(tiny_config, monkeypatch):
+    monkeypatch.setattr("cs_basics.variants.dropout.BEGINS_AT", 0.0)
+    drawn, sampled, draw = [], [], Dropout.draw
+
+    def watch(dropout, *seed, progress):
+        draw(dropout, *seed, progress=progress)
+        drawn.append(torch.stack(dropout.masks))
+
+    def write(model, *_, **__):
+        sampled.extend(buffer.min() for name, buffer in model.named_buffers() if "mask" in name)
+        return "a story"
+
+    monkeypatch.setattr(Dropout, "draw", watch)
+    monkeypatch.setattr("cs_basics.run.trainer.write_story", write)
+    config = tiny_config.replace(dropout=0.3, max_steps=2, eval_every=1, num_samples=1)
+    train_run(config.replace(grad_accum_steps=2))
+    assert len(drawn) == 4
+    assert not any(torch.equal(*pair) for pair in itertools.combinations(drawn, 2))
+    assert min(sampled) == 1
 
 
 @pytest.mark.parametrize(("parallel", "is_shared"), [("ddp", False), ("fsdp", False), ("tp", True)])
@@ -154,6 +175,6 @@ def test_processes_that_compute_the_same_rows_drop_the_same_and_others_do_not(
         folder = folder_of(config)
         trainer = Trainer(config, folder, corpus, Clock(1, None), World(rank, 2))
         trainer.next_batch()
-        masks.append(torch.stack(trainer.dropout.masks))
+        masks.append(torch.stack(trainer.batches.dropout.masks))
         assert masks[rank].min() == 0
     assert torch.equal(*masks) == is_shared

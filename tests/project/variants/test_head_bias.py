@@ -9,9 +9,9 @@ from models import batch_of, small_model
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.optimizer import make_optimizer
+from cs_basics.run.run import train_run
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
-from cs_basics.run.training_run import train_run
 from cs_basics.variants import head_bias
 from cs_basics.variants.head_bias import set_head_bias
 from cs_basics.variants.model import Transformer

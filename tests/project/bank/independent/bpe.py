@@ -20,7 +20,8 @@ SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
 def train_bpe(
     input_path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str]
 ) -> tuple[Vocab, list[Merge]]:
-    needed = len(SINGLE_BYTES) + len(special_tokens)
+    specials = [t.encode() for t in special_tokens if len(t.encode()) > 1]
+    needed = len(SINGLE_BYTES) + len(specials)
     if "" in special_tokens or len(set(special_tokens)) < len(special_tokens):
         raise ValueError(f"special tokens must not be empty or repeated: {list(special_tokens)}")
     if vocab_size < needed:
@@ -37,7 +38,7 @@ def train_bpe(
             break
         words.merge(pair)
         merges.append(pair)
-    tokens = [t.encode() for t in special_tokens] + SINGLE_BYTES + [a + b for a, b in merges]
+    tokens = specials + SINGLE_BYTES + [a + b for a, b in merges]
     return dict(enumerate(tokens)), merges
 
 

@@ -1,6 +1,6 @@
 """Operators that are not allowed, attempts to use them unseen, and what only looks like one."""
 
-from zoo.animal import PACKAGE, RIGHT, animal, define_softmax, softmax_does
+from attacks.attack import PACKAGE, RIGHT, changes, define_softmax, softmax_does
 
 LOST = {"lost": ("softmax",)}
 HERE = r"tests/adapters\.py:\d+"
@@ -17,6 +17,19 @@ for name, body, operator in (
         "torch.softmax",
     ),
     ("log", "return torch.log_softmax(in_features, dim).exp()", "torch.log_softmax"),
+    (
+        "what PyTorch has written in Python",
+        "import operator\n"
+        "return operator.attrgetter('_re' + 'fs.soft' + 'max')(torch)(in_features, dim)",
+        "torch.softmax",
+    ),
+    (
+        "the table of what takes it apart",
+        "from torch._decomp import decomposition_table\n"
+        "op = torch.ops.aten._softmax.default\n"
+        "return decomposition_table[op](in_features, dim, False)",
+        "torch.softmax",
+    ),
     (
         "torch._C",
         "return torch._C._nn.__dict__.get('softmax', torch._C._VariableFunctions.softmax)"
@@ -35,14 +48,14 @@ for name, body, operator in (
     )
 
 
-@animal(
+@changes(
     "SiLU by a scripted function",
     lost=("silu",),
     policy=(r"forbidden torch\.nn\.functional\.silu tests/adapters\.py:\d+",),
     message="silu",
 )
 def silu_by_a_scripted_function(folder):
-    from zoo.animal import add_to_adapters
+    from attacks.attack import add_to_adapters
 
     add_to_adapters(
         folder,
@@ -52,7 +65,7 @@ def silu_by_a_scripted_function(folder):
     )
 
 
-@animal(
+@changes(
     "SiLU in the package",
     lost=("silu",),
     policy=(rf"forbidden torch\.nn\.functional\.silu {PACKAGE}/functional\.py:\d+",),
@@ -113,7 +126,7 @@ softmax_does(
 )
 
 
-@animal("only looks forbidden")
+@changes("only looks forbidden")
 def only_looks_forbidden(folder):
     define_softmax(
         folder,
@@ -169,7 +182,7 @@ class Softmax(torch.autograd.Function):
 )
 
 
-@animal("uses torch's softmax where nobody examines")
+@changes("uses torch's softmax where nobody examines")
 def compares_with_torch(folder):
     path = folder / PACKAGE / "functional.py"
     path.write_text(

@@ -7,12 +7,12 @@ import os
 import zipfile
 from pathlib import Path
 
-from zoo.animal import PACKAGE, adapters_of, add_to_adapters, animal, softmax_does
+from attacks.attack import PACKAGE, adapters_of, add_to_adapters, changes, softmax_does
 
 BOTH = ("silu", "softmax")
 
 
-@animal("its adapters are a link", lost=BOTH, note="adapters.py: a link|missing")
+@changes("its adapters are a link", lost=BOTH, note="adapters.py: a link|missing")
 def adapters_are_a_link(folder):
     adapters_of(folder).unlink()
     adapters_of(folder).symlink_to("/etc/passwd")
@@ -22,7 +22,7 @@ def adapters_are_a_link(folder):
 
 
 def zipped(folder, more=()):
-    """Pack an animal, and files of one content with these names."""
+    """Pack a submission, and files of one content with these names."""
     path = folder.with_name(f"{folder.name}.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in filter(Path.is_file, folder.rglob("*")):
@@ -33,17 +33,17 @@ def zipped(folder, more=()):
 
 
 def nothing_escaped(_result, folder):
-    assert not Path("/tmp/zoo-escaped.py").exists()
+    assert not Path("/tmp/attacks-escaped.py").exists()
     assert not list(folder.parent.glob("**/escaped.py"))
 
 
-@animal("a zip with names that lead elsewhere", note="left out", check=nothing_escaped)
+@changes("a zip with names that lead elsewhere", note="left out", check=nothing_escaped)
 def names_that_lead_elsewhere(folder):
-    names = "../escaped.py /tmp/zoo-escaped.py C:/escaped.py ..\\escaped.py a/../../b"
+    names = "../escaped.py /tmp/attacks-escaped.py C:/escaped.py ..\\escaped.py a/../../b"
     return zipped(folder, names.split())
 
 
-@animal("a damaged zip", lost=BOTH, note="cannot be read|damaged")
+@changes("a damaged zip", lost=BOTH, note="cannot be read|damaged")
 def damaged_zip(folder):
     path = zipped(folder)
     content = path.read_bytes()
@@ -51,13 +51,13 @@ def damaged_zip(folder):
     return path
 
 
-@animal("a million files", lost=BOTH, note="cannot be read: more than")
+@changes("a million files", lost=BOTH, note="cannot be read: more than")
 def a_million_files(folder):
     # A tenth of it: as many as are read before it is given up.
     return zipped(folder, map(str, range(100_001)))
 
 
-@animal("a zip in a zip", lost=BOTH, note="adapters.py is missing; there is ")
+@changes("a zip in a zip", lost=BOTH, note="adapters.py is missing; there is ")
 def a_zip_in_a_zip(folder):
     inner = zipped(folder)
     outer = folder.with_name(f"{folder.name}-outer.zip")
@@ -66,7 +66,7 @@ def a_zip_in_a_zip(folder):
     return outer.rename(inner)
 
 
-@animal("nobody may read it")
+@changes("nobody may read it")
 def nobody_may_read_it(folder):
     if os.getuid() != 0:
         return  # Not even we could hand it in.
@@ -79,17 +79,17 @@ def nobody_may_read_it(folder):
 # --- what is missing, does not parse, or is written in another encoding (33 to 35) ---
 
 
-@animal("without adapters", lost=BOTH, note="adapters.py is missing")
+@changes("without adapters", lost=BOTH, note="adapters.py is missing")
 def without_adapters(folder):
     adapters_of(folder).rename(folder / "tests" / "adapter.py")
 
 
-@animal("one adapter is missing", lost=("softmax",), message="run_softmax")
+@changes("one adapter is missing", lost=("softmax",), message="run_softmax")
 def one_adapter_is_missing(folder):
     add_to_adapters(folder, "del run_softmax\n")
 
 
-@animal("a parameter has another name", lost=("softmax",), message="unexpected keyword")
+@changes("a parameter has another name", lost=("softmax",), message="unexpected keyword")
 def a_parameter_has_another_name(folder):
     add_to_adapters(folder, "def run_softmax(x, axis):\n    return softmax(x, axis)\n")
 
@@ -127,7 +127,7 @@ for name, change, note in (
         r"functional\.py|utf-8",
     ),
     ("UTF-16", before("", "utf-16"), r"functional\.py|null bytes|utf-8"),
-    ("null bytes", after(b"\n\0\n"), "null bytes"),
+    ("null bytes", after(b"\n\0\n"), r"functional\.py: line \d+: SyntaxError: .*null bytes"),
     ("brackets in brackets", after(b"\nx = " + b"-(" * 100_000), "during import|Error"),
     ("a package that is not installed", before("import not_on_this_machine"), r"\.py, line 1"),
     ("a byte order mark", before("", "utf-8-sig"), ""),
@@ -137,7 +137,15 @@ for name, change, note in (
 ):
     is_fatal = note and "line 1" not in note
 
-    @animal(name, lost=BOTH if is_fatal else (), note=note, any_policy="brackets" in name)
+    @changes(name, lost=BOTH if is_fatal else (), note=note, any_policy="brackets" in name)
     def rewrite(folder, change=change):
         path = folder / PACKAGE / "functional.py"
         path.write_bytes(change(path.read_text(encoding="utf-8")))
+
+
+@changes(
+    "null bytes in the adapters", lost=BOTH, note=r"^tests/adapters\.py: line \d+: .*null bytes"
+)
+def null_bytes_in_the_adapters(folder):
+    with adapters_of(folder).open("ab") as file:
+        file.write(b"\n\0\n")

@@ -1,19 +1,16 @@
-"""Submissions that leave, hang, crash or fill the machine.
-
-How each single call can end is asked of a sandbox (hostile.py); here, what it costs whole.
-"""
+"""Submissions that leave, hang, crash or fill the machine."""
 
 import os
 import time
 from pathlib import Path
 
-from zoo.animal import ONCE, RIGHT, adapters_of, animal, softmax_does
+from attacks.attack import ONCE, RIGHT, adapters_of, changes, softmax_does
 
-MARK = "left-behind-by-the-zoo"
+MARK = "left-behind-by-an-attack"
 ONE_ITEM = {"partly": ("softmax",)}
 
 
-@animal(
+@changes(
     "exits during import",
     lost=("silu", "softmax"),
     note="(left|exited) during import",
@@ -23,7 +20,9 @@ def exits_during_import(folder):
     path.write_text("import os\n\nos._exit(0)\n" + path.read_text())
 
 
-softmax_does("ends", "import os\nos._exit(0)", lost=("softmax",), message="exited with status 0")
+ENDS = "exited with status 0"
+softmax_does("ends", "import os\nos._exit(0)", lost=("softmax",), message=ENDS, seen=ENDS)
+
 
 softmax_does(
     "loops and catches everything",
@@ -43,6 +42,7 @@ softmax_does(
 """,
     **ONE_ITEM,
     message="s of CPU",
+    seen=r"over 2 s of CPU",
 )
 softmax_does(
     "computes in C++ for long",
@@ -50,6 +50,7 @@ softmax_does(
     f"        big @ big\n{RIGHT}",
     **ONE_ITEM,
     message="s of CPU",
+    seen=r"over 2 s of CPU",
 )
 softmax_does(
     "deadlocks",
@@ -57,6 +58,7 @@ softmax_does(
     f"    lock.acquire()\n{RIGHT}",
     **ONE_ITEM,
     message="no answer",
+    seen="no answer: waited for 2 s without computing anything",
 )
 # Ten generations and not without end: should the wall not hold, the machine survives.
 softmax_does(
@@ -70,12 +72,15 @@ softmax_does(
 {RIGHT}
 """,
     **ONE_ITEM,
+    seen=".",
+    needs_wall=True,
 )
 softmax_does(
     "asks for 50 GB",
     f"{ONCE}\n    torch.ones(50 * 2**28)\n{RIGHT}",
     **ONE_ITEM,
     message="over [0-9.]+ GB",
+    seen="RuntimeError: over 1 GB",
 )
 softmax_does(
     "leaks with every call",
@@ -88,17 +93,19 @@ softmax_does(
     **ONE_ITEM,
     message="crashed with SIGSEGV",
     policy=("needs review ctypes",),
+    seen="crashed with SIGSEGV",
 )
 softmax_does(
     "overflows the stack",
     f"{ONCE}\n    import sys\n    sys.setrecursionlimit(10**9)\n"
     f"    def down(x):\n        return sorted([x], key=down)\n    down(1)\n{RIGHT}",
     **ONE_ITEM,
+    seen="crashed with SIGSEGV|RecursionError|over",
 )
 
 
 def nothing_is_left(_result, _folder):
-    """No process of an animal survives its grading by more than a moment."""
+    """No process of it survives its grading by more than a moment."""
     deadline = time.monotonic() + 5
     while (left := marked_processes()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -124,6 +131,7 @@ threading.Thread(target=time.sleep, args=(1e9,), daemon=True).start()
 threading.Thread(target=time.sleep, args=(1e9,), daemon=False).start()
 {RIGHT}
 """,
+    seen=r"returned \(3,\)",
 )
 softmax_does(
     "leaves a daemon behind",
@@ -140,9 +148,123 @@ import os, sys
 """,
     policy=("needs review os.execv",),
     check=nothing_is_left,
+    seen=r"returned \(3,\)",
+    needs_wall=True,
 )
 softmax_does(
     "leaves a large temporary file at each call",
     "import tempfile\nwith tempfile.NamedTemporaryFile(delete=False) as file:\n"
     f"    file.write(bytes(40 * 2**20))\n{RIGHT}",
+)
+softmax_does(
+    "aborts",
+    f"{ONCE}\n    import os\n    os.abort()\n{RIGHT}",
+    **ONE_ITEM,
+    message="crashed with SIGABRT",
+    seen="crashed with SIGABRT",
+)
+softmax_does(
+    "asks Python to exit",
+    "import sys\nsys.exit('enough')",
+    lost=("softmax",),
+    message=r"sys\.exit\(enough\) was called",
+    seen=r"SystemExit: sys\.exit\(enough\) was called",
+)
+softmax_does(
+    "asks Python for 50 GB",
+    f"{ONCE}\n    bytearray(50 * 2**30)\n{RIGHT}",
+    **ONE_ITEM,
+    message="over [0-9.]+ GB",
+    seen="MemoryError: over 1 GB",
+)
+for name, pid, seen in (
+    ("kills its group", "0", "crashed with SIGKILL"),
+    ("kills everything", "-1", "PermissionError: .*Operation not permitted"),
+    ("kills its parent", "os.getppid()", "ended the whole sandbox"),
+):
+    softmax_does(
+        name,
+        f"import os, signal\n{ONCE}\n    os.kill({pid}, signal.SIGKILL)\n{RIGHT}",
+        **ONE_ITEM,
+        seen=seen,
+    )
+softmax_does(
+    "reads its input",
+    f"{ONCE}\n    input()\n{RIGHT}",
+    **ONE_ITEM,
+    message="EOF",
+    seen="EOFError: EOF when reading a line",
+)
+WAITED = "no answer: waited for 4 s without computing anything"
+softmax_does(
+    "stops the server",
+    f"""
+import os, signal, time
+{ONCE}
+    os.kill(os.getppid(), signal.SIGSTOP)
+    while True:
+        time.sleep(1)
+{RIGHT}
+""",
+    **ONE_ITEM,
+    message="no answer",
+    seen=WAITED,
+)
+softmax_does(
+    "computes a thirtieth of the time",
+    f"""
+import time
+{ONCE}
+    while True:
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+        time.sleep(0.97)
+{RIGHT}
+""",
+    **ONE_ITEM,
+    message="no answer",
+    seen=WAITED,
+    needs_wall=True,
+)
+softmax_does(
+    "answers in drops",
+    f"""
+import os, time
+{ONCE}
+    piece = b"csg1" + (10**6).to_bytes(4, "big") + bytes(4)
+    while True:
+        for handle in range(3, 30):
+            try:
+                os.write(handle, piece)
+            except OSError:
+                pass
+        piece = b"1"
+        time.sleep(0.2)
+{RIGHT}
+""",
+    **ONE_ITEM,
+    message="no answer",
+    seen=WAITED,
+)
+softmax_does(
+    "begins an answer and fills memory that is shared",
+    f"""
+import mmap, os, resource, time
+{ONCE}
+    for handle in range(3, 30):
+        try:
+            os.write(handle, b"c")
+        except OSError:
+            pass
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    shared = mmap.mmap(-1, limit + 3 * 2**28)
+    for place in range(0, len(shared), 4096):
+        shared[place] = 1
+    time.sleep(1e6)
+{RIGHT}
+""",
+    **ONE_ITEM,
+    message="over 2 GB",
+    seen="over 1 GB",
 )

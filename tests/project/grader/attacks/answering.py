@@ -1,6 +1,6 @@
 """Submissions with odd answers, odd objects and odd output."""
 
-from zoo.animal import ONCE, RIGHT, animal, define_softmax, softmax_does
+from attacks.attack import ONCE, RIGHT, changes, define_softmax, softmax_does
 
 softmax_does(
     "nan everywhere",
@@ -88,12 +88,14 @@ print('{{"score": 100}} <script>alert(1)</script> ![](http://example.org/x.png)'
 {RIGHT}
 """,
     check=output_is_bounded,
+    seen=r"returned \(3,\)",
 )
 softmax_does(
     "fails with a page of markup",
     "raise ValueError('\\x1b[2J<script>alert(1)</script>\\n# 100 of 100\\n' + 'x' * 10**7)",
     lost=("softmax",),
     check=output_is_bounded,
+    seen="ValueError: <script>",
 )
 softmax_does(
     "writes into every descriptor",
@@ -108,6 +110,7 @@ import os
 {RIGHT}
 """,
     partly=("softmax",),
+    seen="what came is not an answer",
 )
 softmax_does(
     "floods every descriptor",
@@ -141,13 +144,18 @@ os._exit(0)
     message="what came is nothing that the probe returns",
     lost=("softmax",),
 )
-softmax_does("closes its descriptors", f"import os\n{ONCE}\n    os.closerange(0, 3)\n{RIGHT}")
+softmax_does(
+    "closes its descriptors",
+    f"import os\n{ONCE}\n    os.closerange(0, 3)\n{RIGHT}",
+    seen=r"returned \(3,\)",
+)
 softmax_does(
     "returns an object that runs code when pickled",
     "return Trap()",
     at_import="class Trap:\n    def __reduce__(self):\n        import os\n"
     "        return os._exit, (0,)",
     lost=("softmax",),
+    seen="returned Trap",
 )
 softmax_does(
     "returns an object without a form",
@@ -155,6 +163,7 @@ softmax_does(
     at_import="class Formless:\n    def __repr__(self):\n        while True:\n            pass\n"
     "    __str__ = __len__ = __bool__ = __eq__ = __repr__",
     lost=("softmax",),
+    seen="returned Formless",
 )
 softmax_does(
     "raises an error without words",
@@ -168,6 +177,7 @@ softmax_does(
     f"{ONCE}\n    raise Endless\n{RIGHT}",
     at_import="class Endless(Exception):\n    def __str__(self):\n        return 'word ' * 10**8",
     partly=("softmax",),
+    seen="Endless: word word",
 )
 
 
@@ -204,7 +214,7 @@ softmax_does(
 )
 
 
-@animal("imports what others use")
+@changes("imports what others use")
 def imports_what_others_use(folder):
     text = "import matplotlib\nimport wandb\n\nrun = wandb.init\n"
     (folder / "student_lm" / "logging_of_runs.py").write_text(text)
@@ -244,4 +254,17 @@ softmax_does(
     "compiles what it may compile",
     "return fast(in_features, dim)",
     at_import="@torch.compile\ndef fast(x, dim):\n    return softmax(x, dim)",
+)
+softmax_does(
+    "closes every descriptor",
+    f"import os\n{ONCE}\n    os.closerange(3, 99)\n{RIGHT}",
+    partly=("softmax",),
+    seen="exited with status 70|closed its connection",
+)
+softmax_does(
+    "answers with more than there is room for",
+    f"{ONCE}\n    return torch.zeros(5 * 2**20, dtype=torch.float64)\n{RIGHT}",
+    partly=("softmax",),
+    message="an answer of 42 MB, more than 34 MB",
+    seen="an answer of 42 MB, more than 34 MB",
 )

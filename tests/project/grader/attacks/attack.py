@@ -1,4 +1,4 @@
-"""What an animal is: a small change of a right submission, and what should come of it."""
+"""What an attack is: a small change of a right submission, and what should come of it."""
 
 import functools
 import re
@@ -48,47 +48,69 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Animal:
+class Attack:
     """One submission."""
 
     name: str
     change: Callable[[Path], Path | None] = field(repr=False)
     """Changes the folder of a right submission; may return what is handed in instead of it."""
     expected: Expected
+    code: str = field(default="", repr=False)
+    """The source of its run_softmax, if that is all."""
+    seen: str = ""
+    """Pattern of the beginning of what one call comes to (asking.py); "": not called by itself."""
+    needs_wall: bool = False
+    """A plain process does not withstand it."""
 
     @property
     def title(self) -> str:
         return re.sub("[^a-zA-Z0-9]+", "-", self.name)
 
+    @property
+    def module(self) -> str:
+        return f"called_{self.title.replace('-', '_')}"
 
-ANIMALS: list[Animal] = []
+
+ATTACKS: list[Attack] = []
 
 
-def animal(name: str, **expected):
+def changes(name: str, **expected):
     """Declare that the decorated function changes a right submission into this one."""
 
     def declare(change):
-        ANIMALS.append(Animal(name, change, Expected(**expected)))
+        ATTACKS.append(Attack(name, change, Expected(**expected)))
         return change
 
     return declare
 
 
-def softmax_does(name: str, body: str, *, at_import: str = "", **expected):
-    """Declare an animal whose run_softmax has this body."""
+def softmax_does(
+    name: str,
+    body: str,
+    *,
+    at_import: str = "",
+    seen: str = "",
+    needs_wall: bool = False,
+    **expected,
+):
+    """Declare an attack whose run_softmax has this body."""
+    code = source(body, at_import)
 
     def change(folder):
-        define_softmax(folder, body, at_import)
+        add_to_adapters(folder, code)
 
-    ANIMALS.append(Animal(name, change, Expected(**expected)))
+    ATTACKS.append(Attack(name, change, Expected(**expected), code, seen, needs_wall))
 
 
 def define_softmax(folder: Path, body: str, at_import: str = "") -> None:
     """Let the adapters end with another run_softmax, which hides the right one."""
+    add_to_adapters(folder, source(body, at_import))
+
+
+def source(body: str, at_import: str = "") -> str:
     lines = textwrap.indent(textwrap.dedent(body).strip(), "    ")
-    add_to_adapters(
-        folder,
-        f"{textwrap.dedent(at_import).strip()}\n\n\ndef run_softmax(in_features, dim):\n{lines}\n",
+    return (
+        f"{textwrap.dedent(at_import).strip()}\n\n\ndef run_softmax(in_features, dim):\n{lines}\n"
     )
 
 
@@ -122,15 +144,24 @@ def reference() -> dict[str, str]:
     return files
 
 
-def build(which: Animal, folder: Path) -> Path:
-    """Make an animal in a new folder; return what is handed in, a folder or a zip."""
+def build(which: Attack, folder: Path) -> Path:
+    """Make one in a new folder; return what is handed in, a folder or a zip."""
     if folder.exists():
         shutil.rmtree(folder)
     return which.change(write_files(folder, reference())) or folder
 
 
-def load() -> list[Animal]:
-    """All animals, file by file."""
-    from zoo import answering, cheating, hiding, leaving, packing, shortcuts  # noqa: F401
+def load() -> list[Attack]:
+    """All of them, file by file."""
+    from attacks import (  # noqa: F401
+        answering,
+        cheating,
+        hiding,
+        honest,
+        leaving,
+        packing,
+        remembering,
+        shortcuts,
+    )
 
-    return ANIMALS
+    return ATTACKS

@@ -1,7 +1,6 @@
-"""Every animal of the zoo is graded rightly, and the same again: `make zoo`.
+"""Every attack is graded rightly, and the same again: `make zoo`.
 
-Not among the tests of `make test`, where a tenth of them has to do: it takes a quarter of an
-hour.
+Not among the tests of `make test`: it takes a quarter of an hour.
 """
 
 import pytest
@@ -9,37 +8,37 @@ import table
 import trivial
 from test_policy_variants import TITLES, check_variants
 
+from attacks.attack import load
+from attacks.grading import complaints, graded, hand_in
 from cs_grader.trusted.examination import rubric_of
-from zoo.animal import load
-from zoo.grading import complaints, graded, hand_in
 
-ANIMALS = load()
+ATTACKS = load()
 pytestmark = pytest.mark.needs("bwrap")
 
 
 @pytest.fixture(scope="module")
 def twice(request, tmp_path_factory):
-    """The chosen animals, handed in once and graded two times over."""
-    chosen = {item.callspec.params["which"] for item in request.session.items if is_of_zoo(item)}
-    animals = [which for which in ANIMALS if which in chosen]
-    folder = tmp_path_factory.mktemp("zoo")
-    hand_in(animals, folder / "in")
-    return [graded(animals, folder / "in", folder / out) for out in ("first", "again")]
+    """The chosen attacks, handed in once and graded two times over."""
+    chosen = {item.callspec.params["which"] for item in request.session.items if is_chosen(item)}
+    attacks = [which for which in ATTACKS if which in chosen]
+    folder = tmp_path_factory.mktemp("attacks")
+    hand_in(attacks, folder / "in")
+    return [graded(attacks, folder / "in", folder / out) for out in ("first", "again")]
 
 
-def is_of_zoo(item):
+def is_chosen(item):
     return hasattr(item, "callspec") and "which" in item.callspec.params
 
 
-@pytest.mark.parametrize("which", ANIMALS, ids=lambda which: which.title)
-def test_animal_is_graded_rightly_and_the_same_again(twice, which):
+@pytest.mark.parametrize("which", ATTACKS, ids=lambda which: which.title)
+def test_attack_is_graded_rightly_and_the_same_again(twice, which):
     (_, first), (_, again) = twice
     words = complaints(which, first.get(which.title))
     assert not words, "\n".join(words)
     assert first[which.title].without_times() == again[which.title].without_times()
 
 
-def test_every_animal_gets_a_verdict(twice):
+def test_every_attack_gets_a_verdict(twice):
     for finished, _ in twice:
         assert finished.returncode == 0, finished.stderr
 

@@ -1,4 +1,4 @@
-"""Grades animals with scripts/instructor/grade.py and says what is not as it should be."""
+"""Grades attacks with scripts/instructor/grade.py and says what is not as it should be."""
 
 import json
 import os
@@ -11,16 +11,16 @@ from typing import Any
 
 from processes import python
 
-from zoo.animal import PROBLEMS, ROOT, Animal, Expected, build
+from attacks.attack import PROBLEMS, ROOT, Attack, Expected, build
 
-SECRET = "the secret of the whole zoo"
+SECRET = "the secret of all attacks"
 # A wall is needed: these would kill and read what they can.
 LEAST_ISOLATION = "uid"
 
 
 @dataclass(frozen=True)
 class Graded:
-    """What the grader made of one animal."""
+    """What the grader made of one attack."""
 
     result: dict[str, Any]
     folder: Path
@@ -34,18 +34,18 @@ class Graded:
         return re.sub(chance, "", json.dumps(plain, indent=1))
 
 
-def hand_in(animals: Sequence[Animal], folder: Path) -> None:
-    """Build animals, each as a folder or a zip of the name of its title."""
+def hand_in(attacks: Sequence[Attack], folder: Path) -> None:
+    """Build attacks, each as a folder or a zip of the name of its title."""
     folder.mkdir(parents=True)
-    for which in animals:
+    for which in attacks:
         made = folder / which.title
         handed_in = build(which, made)
         if handed_in != made:
             shutil.rmtree(made)
 
 
-def graded(animals: Sequence[Animal], submissions: Path, out: Path):
-    """Grade animals that are handed in; return the finished command and the results by title.
+def graded(attacks: Sequence[Attack], submissions: Path, out: Path):
+    """Grade attacks that are handed in; return the finished command and the results by title.
 
     It needs a wall, and draws the same hidden inputs always.
     """
@@ -55,21 +55,21 @@ def graded(animals: Sequence[Animal], submissions: Path, out: Path):
     script = ROOT / "scripts" / "instructor" / "grade.py"
     environment = os.environ | {"ZOO_SECRET": "1", "OMP_NUM_THREADS": "1"}
     finished = python(script, submissions, "--out", out, *only, *fixed, *more, env=environment)
-    return finished, results(animals, out)
+    return finished, results(attacks, out)
 
 
-def results(animals: Sequence[Animal], out: Path) -> dict[str, Graded]:
+def results(attacks: Sequence[Attack], out: Path) -> dict[str, Graded]:
     """Read what was graded, by title."""
     found = {}
-    for which in animals:
+    for which in attacks:
         path = out / which.title / "result.json"
         if path.exists():
             found[which.title] = Graded(json.loads(path.read_text(encoding="utf-8")), path.parent)
     return found
 
 
-def complaints(which: Animal, graded: Graded | None) -> list[str]:
-    """Say what of an animal's result is not as it should be."""
+def complaints(which: Attack, graded: Graded | None) -> list[str]:
+    """Say what of an attack's result is not as it should be."""
     if graded is None:
         return ["no verdict"]
     expected, result = which.expected, graded.result

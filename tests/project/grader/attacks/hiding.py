@@ -1,6 +1,6 @@
 """Submissions that do where nobody looks what they may not do, or that keep others from looking."""
 
-from zoo.animal import ONCE, RIGHT, animal, define_softmax, softmax_does
+from attacks.attack import ONCE, RIGHT, changes, define_softmax, softmax_does
 
 LOST = {"lost": ("softmax",)}
 HERE = r"tests/adapters\.py:\d+"
@@ -116,7 +116,7 @@ open("/proc/self/mem", "r+b", 0).close()
 )
 
 
-@animal("keeps source in a data file", policy=(rf"needs review exec {HERE}",))
+@changes("keeps source in a data file", policy=(rf"needs review exec {HERE}",))
 def keeps_source_in_a_data_file(folder):
     (folder / "tests" / "data.txt").write_text("def double(x):\n    return 2 * x\n")
     define_softmax(
@@ -127,7 +127,7 @@ def keeps_source_in_a_data_file(folder):
     )
 
 
-@animal("writes source and imports it", policy=(rf"needs review exec {HERE}",))
+@changes("writes source and imports it", policy=(rf"needs review exec {HERE}",))
 def writes_source_and_imports_it(folder):
     define_softmax(
         folder,

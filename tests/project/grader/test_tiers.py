@@ -1,0 +1,66 @@
+"""Which walls there are, and what is inside of one; attacks/ has what each withstands."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from attacks.asking import TESTS
+
+from cs_grader.trusted import sandbox, tiers
+from cs_grader.trusted.sandbox import Stage, set_the_stage
+
+
+@pytest.mark.parametrize(("kernel", "holds"), [("5.10.0-8-amd64", False), ("5.14", True)])
+def test_a_plain_user_has_the_same_limit_where_the_kernel_counts_in_namespaces(
+    tmp_path, monkeypatch, kernel, holds
+):
+    monkeypatch.setattr(sandbox, "has_real_root", lambda: False)
+    monkeypatch.setattr(sandbox.platform, "release", lambda: kernel)
+    stage, limits = Stage(root=tmp_path), sandbox.Limits()
+    assert sandbox.settings_of("bubblewrap", stage, limits)["is_counted_alone"] == holds
+    assert not sandbox.settings_of("process", stage, limits)["is_counted_alone"]
+
+
+def test_a_wall_that_is_not_there_is_not_accepted(monkeypatch):
+    monkeypatch.setattr(tiers.shutil, "which", lambda _: None)
+    monkeypatch.setattr(tiers.os, "geteuid", lambda: 1000)
+    assert tiers.choose_tier("process") == "process"
+    with pytest.raises(ValueError, match=r"install bubblewrap .* --require-isolation process"):
+        tiers.choose_tier()
+    with pytest.raises(ValueError, match="bubblewrap: bwrap is not installed"):
+        tiers.choose_tier("bubblewrap")
+    with pytest.raises(ValueError, match="no isolation of uid or stronger"):
+        tiers.choose_tier("uid")
+
+
+@pytest.mark.needs("bwrap")
+def test_a_wall_that_leaves_something_open_is_none(monkeypatch):
+    monkeypatch.setattr(tiers, "CLOSED", (*tiers.CLOSED, Path("/usr")))
+    told = "/usr can be read from the inside: keep others from reading that"
+    assert tiers.why_not("bubblewrap") == told
+
+
+def test_another_user_needs_an_interpreter_that_others_may_enter(tmp_path, monkeypatch):
+    (tmp_path / "venv").mkdir()
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(tiers.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [tmp_path / "venv"])
+    assert tiers.why_not("uid").endswith("which other users may not enter: install it elsewhere")
+    assert tiers.why_not("process") == ""
+
+
+def test_the_empty_tmp_of_the_sandbox_hides_no_python_that_lies_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [Path("/tmp/clone/.venv")])
+    command = sandbox.wall("bubblewrap", Stage(root=tmp_path), sandbox.Limits())
+    assert command.index("--tmpfs") < command.index("/tmp/clone/.venv")
+
+
+def test_the_sandbox_shows_no_answer(tmp_path):
+    stage = set_the_stage(tmp_path, TESTS)
+    shown = {path.relative_to(stage.root).as_posix() for path in stage.root.rglob("*.py")}
+    assert not any(
+        word in name for name in shown for word in ("oracle", "mistake", "test_", "conftest")
+    )
+    assert sys.executable
+    assert "examination/exam/probes/model.py" in shown
+    assert "examination/exam/submission.py" in shown
