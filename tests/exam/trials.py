@@ -63,9 +63,10 @@ class Trial:
         Of one that may have several answers, those that change nothing are left out. A number says
         that none fits.
         """
-        found, options = np.array(0), options_of(self.answers[mistake])
-        if not self.would_change(mistake) and len(options) == 1:
+        options = options_of(self.answers[mistake])
+        if not any(num_different(option, self.expected, self.limit) for option in options):
             return np.zeros(np.shape(self.got), bool)
+        found = np.array(0)
         for option in options:
             answer = np.asarray(option, np.float64)
             if not answer.shape == np.shape(self.expected) == self.got.shape != ():
