@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -27,6 +28,10 @@ from cs_basics.stories.grammar import write_stories
 # A shared machine stands still for longer than Hypothesis's 200 ms now and then.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+# A script that starts the suite in the background has these ignored, for all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_itemcollected(item):

@@ -16,7 +16,7 @@ from processes import held_elsewhere
 from run_rows import folder_of, rows_of
 from test_training import assert_same_bits, assert_same_run, final_state, timeless_rows
 
-from cs_basics.run.checkpoint_file import read_checkpoint
+from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
@@ -59,7 +59,7 @@ def damage(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
     tiny_config, whole, before_update, number
 ):
@@ -103,6 +103,16 @@ def test_handlers_are_put_back_and_only_a_later_ctrl_c_ends_at_once(monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_what_is_ignored_at_the_start_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.received
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
@@ -265,6 +275,17 @@ def test_a_signal_during_the_last_update_stops_the_run_too(tiny_config, whole, b
     assert "final/loss" not in rows_of(tiny_config)[-1]
     train_run(tiny_config, resume=True)
     assert_same_run(whole, tiny_config)
+
+
+def test_a_signal_while_the_last_checkpoint_is_written_is_heard(tiny_config, monkeypatch):
+    def write(path, model, optimizer, step, progress):
+        write_checkpoint(path, model, optimizer, step, progress)
+        if step == tiny_config.run.max_steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("cs_basics.run.trainer.write_checkpoint", write)
+    with pytest.raises(TrainingStoppedError, match="stopped by SIGTERM"):
+        train_run(tiny_config)
 
 
 def test_minutes_that_are_over_before_the_first_update_are_no_result(tiny_config):

@@ -102,7 +102,7 @@ def test_the_best_checkpoint_is_taken_if_it_is_asked_for(succeeds, trained, text
         written = succeeds("generate", trained, *asked, *flags)
         asked = ["--text", texts[1], "--json", "--dtype", "float32"]
         measured = succeeds("evaluate", trained, *asked, *flags)
-        succeeds("share", trained, "--out", tmp_path / "page.html", *flags)
+        succeeds("share", trained, "--out", tmp_path / "page.html", "--overwrite", *flags)
         shutil.rmtree(tmp_path / "llama", ignore_errors=True)
         succeeds("export", trained, "--out", tmp_path / "llama", *flags)
         page = (tmp_path / "page.html").read_text()
@@ -222,19 +222,26 @@ def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, mo
     assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
 
 
-def test_ctrl_c_while_the_text_is_prepared_leaves_nothing(script, tiny, tmp_path, monkeypatch):
+def test_ctrl_c_while_the_text_is_prepared_keeps_what_is_done_and_says_how_to_go_on(
+    script, succeeds, tiny, tmp_path, monkeypatch
+):
     encode_file = corpus.encode_file
 
     def interrupted(tokenizer, text, out, **options):
-        if out.name == "valid.bin":
+        if out.name == "train.bin":
             raise KeyboardInterrupt
         return encode_file(tokenizer, text, out, **options)
 
-    monkeypatch.setattr(corpus, "encode_file", interrupted)
-    result = script(*tiny)
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus, "encode_file", interrupted)
+        result = script(*tiny)
     assert result.code == 130
     assert result.err.splitlines()[-1] == "interrupted"
-    assert not list((tmp_path / "run").glob("*"))
+    done = tmp_path / "run" / "tokens" / "valid.bin"
+    changed_ns = done.stat().st_mtime_ns
+    *_, go_on = result.out.splitlines()
+    succeeds("train", *shlex.split(go_on)[2:])
+    assert done.stat().st_mtime_ns == changed_ns
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -273,7 +280,7 @@ def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, m
         ("evaluate", trained, "--text", texts[1], "--json", "--dtype", "float32"),
     )
     fast = [succeeds(*command).out for command in commands]
-    monkeypatch.setattr("cs_basics.fast.batch_generator", None)
+    monkeypatch.setattr("cs_basics.fast.decoding.generate_batch", None)
     monkeypatch.setattr(FlashAttention, "forward", None)
     monkeypatch.setattr(FastTokenizer, "encode", None)
     book = [succeeds(*command, "--fast", "off").out for command in commands]
