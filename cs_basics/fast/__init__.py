@@ -4,8 +4,8 @@
 of the same name that somebody else wrote is never replaced; anything in neither is returned
 unchanged. The twin of a module is a subclass that computes the same and has no parameters of its
 own, so state dicts, optimizers and checkpoints are the book's; that of Transformer builds itself of
-twins. `compile_training` compiles the training step made of these parts. Every twin is tested for
-equality with what it replaces.
+twins. training.py compiles the training step made of these parts. Every twin is tested for equality
+with what it replaces.
 docs/performance.md explains where the speed comes from.
 
 layers.py        one matrix product for W1 and W3 of SwiGLU
@@ -22,15 +22,7 @@ text/            the tokenizer on arrays and several processes
 Every import is local to the function that needs it, so that encoding a text imports no torch.
 """
 
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import torch
-
-    from cs_basics.fast.loss import LossFunction
-    from cs_basics.settings.model import ModelConfig
+from typing import Any, TypeVar
 
 Thing = TypeVar("Thing")
 
@@ -85,54 +77,3 @@ def twins_of_the_tokenizer() -> dict[Any, Any]:
         Tokenizer: FastTokenizer,
         train_bpe: train_bpe_in_parallel,
     }
-
-
-def compile_training(
-    model: "torch.nn.Module",
-    config: "ModelConfig",
-    optimizer: "torch.optim.Optimizer",
-    dtype: "torch.dtype",
-    num_rows: int,
-    *,
-    is_alone: bool = True,
-    checkpoints_activations: bool = False,
-) -> "LossFunction":
-    """Compile the training step: return the compiled loss, and compile the optimizer's update.
-
-    If something cannot be compiled, it runs uncompiled and a logged line says why.
-
-    Args:
-        model: The model to train.
-        config: Configuration that the model was built from.
-        optimizer: The optimizer of its parameters; its update is compiled in place.
-        dtype: Type of the matrix products.
-        num_rows: Sequences of a batch.
-        is_alone: Whether this is the only process that trains the model.
-        checkpoints_activations: Whether `checkpoint_blocks` was called on the model.
-    """
-    from cs_basics.fast.training import compile_training
-
-    return compile_training(
-        model,
-        config,
-        optimizer,
-        dtype,
-        num_rows,
-        is_alone=is_alone,
-        checkpoints_activations=checkpoints_activations,
-    )
-
-
-def batch_generator(model: "torch.nn.Module") -> "Callable[..., Iterator[list[int | None]]] | None":
-    """Return `generate_batch` of decoding.py, or None for a model that it does not support."""
-    from cs_basics.fast.cached import can_decode
-    from cs_basics.fast.decoding import generate_batch
-
-    return generate_batch if can_decode(model) else None
-
-
-def compile_if_possible(function: Thing, device: "torch.device") -> Thing:
-    """Return the compiled function; if it cannot be compiled, warn and return the function."""
-    from cs_basics.fast.compilation import compile_if_possible
-
-    return compile_if_possible(function, device)  # pyright: ignore[reportArgumentType, reportReturnType]

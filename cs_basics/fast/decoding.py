@@ -232,21 +232,7 @@ def generate_batch(
     Rows are independent: row r is what `generate` returns with seed + r, until its context is full
     (`_make_room`).
 
-    Args:
-        model: The language model.
-        prompts: Token ids of each text, at least one.
-        max_tokens: As in `generate`.
-        sampling: As in `generate`.
-        stop_ids: As in `generate`.
-        seed: As in `generate`, for the first row.
-        is_compiled: Compile the step first, which pays from a few thousand tokens on.
-        is_end: Called with a row and its new token; tells whether the text of the row ends there.
-
-    Yields:
-        The next token of each row, None where the text has ended.
-
-    Raises:
-        ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
+    Arguments, results and errors are those of `generate_rows` (run/writing.py), which calls this.
     """
     if not prompts:
         raise ValueError("there is no prompt: give at least one")

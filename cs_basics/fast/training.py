@@ -26,10 +26,22 @@ def compile_training(
     dtype: torch.dtype,
     num_rows: int,
     *,
-    is_alone: bool,
-    checkpoints_activations: bool,
+    is_alone: bool = True,
+    checkpoints_activations: bool = False,
 ) -> LossFunction:
-    """Compile the loss and the update; arguments and result as in `fast.compile_training`."""
+    """Compile the training step: return the compiled loss, and compile the optimizer's update.
+
+    If something cannot be compiled, it runs uncompiled and a logged line says why.
+
+    Args:
+        model: The model to train.
+        config: Configuration that the model was built from.
+        optimizer: The optimizer of its parameters; its update is compiled in place.
+        dtype: Type of the matrix products.
+        num_rows: Sequences of a batch.
+        is_alone: Whether this is the only process that trains the model.
+        checkpoints_activations: Whether `checkpoint_blocks` was called on the model.
+    """
     device = next(model.parameters()).device
     num_positions = num_rows * config.context_length
     if isinstance(optimizer, StackedMuon):

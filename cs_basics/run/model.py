@@ -155,9 +155,10 @@ def batch_generator(model: "TransformerLM") -> Callable[..., Any] | None:
     """Return what continues several prompts of a model at once, or None where nothing does."""
     if not has_room("fast"):
         return None
-    from cs_basics.fast import batch_generator
+    from cs_basics.fast.cached import can_decode
+    from cs_basics.fast.decoding import generate_batch
 
-    return batch_generator(model)
+    return generate_batch if can_decode(model) else None
 
 
 def compile_training(
@@ -185,7 +186,7 @@ def compile_training(
         The compiled loss.
     """
     if has_room("fast"):
-        from cs_basics.fast import compile_training
+        from cs_basics.fast.training import compile_training
 
         return compile_training(
             model,
@@ -206,7 +207,7 @@ def compile_training(
 def compile_loss(loss_of: "LossFunction", device: "torch.device") -> "LossFunction":
     """Compile a loss; it runs uncompiled, with a logged reason, where that fails."""
     if has_room("fast"):
-        from cs_basics.fast import compile_if_possible
+        from cs_basics.fast.compilation import compile_if_possible
 
         return compile_if_possible(loss_of, device)
     import torch

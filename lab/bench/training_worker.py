@@ -15,7 +15,8 @@ import torch
 from process import keep_freed_memory
 from torch import Tensor, nn
 
-from cs_basics.fast import accelerate, compile_training
+from cs_basics.fast import accelerate
+from cs_basics.fast.training import compile_training
 from cs_basics.optim import AdamW
 from cs_basics.run.evaluation import make_loss_function
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb, resolve_dtype

@@ -11,7 +11,7 @@ import pytest
 import torch
 from processes import ROOT, python
 
-from cs_basics.fast import accelerate, compile_training
+from cs_basics.fast import accelerate
 from cs_basics.fast import training as fast_training
 from cs_basics.fast.adamw import FusedAdamW, numbers, update_in_place
 from cs_basics.fast.compilation import (
@@ -22,6 +22,7 @@ from cs_basics.fast.compilation import (
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native import ahead_of_time
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError, key
+from cs_basics.fast.training import compile_training
 from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.model import Transformer
 
@@ -131,7 +132,8 @@ class TestCompiled:
         # As a run does, and without whatever else a trainer imports.
         program = (
             "import json, sys, torch\n"
-            "from cs_basics.fast import accelerate, compile_training\n"
+            "from cs_basics.fast import accelerate\n"
+            "from cs_basics.fast.training import compile_training\n"
             "from cs_basics.optim import AdamW\n"
             "from cs_basics.settings.model import ModelConfig\n"
             "from cs_basics.variants.model import Transformer\n"

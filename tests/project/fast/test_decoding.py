@@ -7,12 +7,13 @@ import torch
 from models import FORMS, fast_twin, small_model
 from processes import ROOT
 
-from cs_basics.fast import batch_generator, cached, decoding
+from cs_basics.fast import cached, decoding
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product
 from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate, sample
 from cs_basics.layers import Linear
+from cs_basics.run.model import batch_generator
 from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.model import Transformer
 

@@ -280,7 +280,7 @@ def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, m
         ("evaluate", trained, "--text", texts[1], "--json", "--dtype", "float32"),
     )
     fast = [succeeds(*command).out for command in commands]
-    monkeypatch.setattr("cs_basics.fast.batch_generator", None)
+    monkeypatch.setattr("cs_basics.fast.decoding.generate_batch", None)
     monkeypatch.setattr(FlashAttention, "forward", None)
     monkeypatch.setattr(FastTokenizer, "encode", None)
     book = [succeeds(*command, "--fast", "off").out for command in commands]
