@@ -3,7 +3,6 @@
 Second of three files (pretokenize, bpe, tokenizer). A token is a byte string; every pre-token
 starts as its single bytes, and each merge joins two neighbours wherever they occur. The idea comes
 first (`learn_merges_naively`), then the same made faster, then what makes a vocabulary of a file.
-
 Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; on bytes as in GPT-2.
 Tested by `make test ARGS="-k bpe"`.
 """
@@ -33,14 +32,11 @@ def merge_pair(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
     [b'aa', b'a', b'b']
     """
     merged: list[bytes] = []
-    index = 0
-    while index < len(tokens):
-        if tuple(tokens[index : index + 2]) == pair:
-            merged.append(pair[0] + pair[1])
-            index += 2
+    for token in tokens:
+        if merged and (merged[-1], token) == pair:
+            merged[-1] += token
         else:
-            merged.append(tokens[index])
-            index += 1
+            merged.append(token)
     return merged
 
 
@@ -73,10 +69,7 @@ def learn_merges_naively(pretoken_counts: Mapping[bytes, int], num_merges: int) 
 
 
 def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
-    """Learn what `learn_merges_naively` learns, counting anew only where something changed.
-
-    A merge changes the pre-tokens that contain its pair, and no others.
-    """
+    """Learn the same, counted anew only where something changed: where the merged pair was."""
     counts = list(pretoken_counts.values())
     splits = [[SINGLE_BYTES[byte] for byte in pretoken] for pretoken in pretoken_counts]
     pair_counts: Counter[Merge] = Counter()

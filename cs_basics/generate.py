@@ -93,10 +93,10 @@ def sample(
     """
     highest = logits.max().item()
     if not math.isfinite(highest):
-        raise ValueError(f"the highest score is {highest}: the weights of the model are broken")
+        raise ValueError(f"the highest score is {highest}: the model's weights are not finite")
     if sampling.temperature == 0:
         return int(logits.argmax())
-    # In float64, in which no temperature is rounded to 0. The highest score becomes 0.
+    # In float64, where even the least temperature is not 0. The highest score becomes 0.
     scores = (logits.cpu().double() - highest) / sampling.temperature
     probabilities = softmax(scores.float(), -1).double()
     # The probabilities of the tokens to keep, highest first; top_k=None keeps all.

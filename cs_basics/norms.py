@@ -8,7 +8,6 @@ from torch import Tensor, nn
 class RMSNorm(nn.Module):
     """Divide each vector by its root mean square, then scale each coordinate by a learned gain.
 
-    A vector is what lies along the last axis; it is computed in at least float32.
     x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich 2019, eq. 4
     (https://arxiv.org/abs/1910.07467), with eps added inside the root. Its state dict has `weight`,
     (d_model,), which starts at 1.
@@ -35,7 +34,7 @@ class RMSNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "... {self.d_model}"]
     ) -> Float[Tensor, "... {self.d_model}"]:
-        """Return the normalised x, same shape and dtype."""
+        """Return the normalised x, same shape and dtype; computed in at least float32."""
         x32 = x.to(torch.promote_types(x.dtype, torch.float32))
         mean_square = (x32 * x32).mean(dim=-1, keepdim=True)
         normalised = x32 * torch.rsqrt(mean_square + self.eps)

@@ -32,7 +32,7 @@ class SGD(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; return what a closure, called first, does."""
+        """Update every parameter that has a gradient; return the result of the closure, if any."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
         for group in self.param_groups:
@@ -51,10 +51,10 @@ class AdamW(Optimizer):
 
     m and v are running means of the gradient and of its square. Each step subtracts
     rate * m / (sqrt(v) + eps), where rate is lr, corrected for m and v starting at 0. Loshchilov
-    and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101), with two changes:
-    the decay is multiplied by lr, and eps is added before the bias correction (Kingma and Ba 2015,
-    end of sec. 2, https://arxiv.org/abs/1412.6980). Every parameter counts its own steps; rate,
-    betas, eps and decay are read from its group at every step.
+    and Hutter 2019, algorithm 2 (https://arxiv.org/abs/1711.05101), with two changes: the decay is
+    multiplied by lr, and eps is added before the bias correction (Kingma and Ba 2015, end of sec.
+    2, https://arxiv.org/abs/1412.6980). Every parameter counts its own steps; all settings are read
+    from its group at every step.
 
     Args:
         params: Parameters or parameter groups.
@@ -85,7 +85,7 @@ class AdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; return as SGD does."""
+        """Update every parameter that has a gradient; return the result of the closure, if any."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
         for group in self.param_groups:

@@ -26,8 +26,7 @@ cover every character, so nothing falls between pre-tokens."""
 def text_to_bytes(text: str) -> bytes:
     """Encode text as UTF-8; surrogates of "surrogateescape" become the bytes they stand for.
 
-    Raises:
-        UnicodeEncodeError: The text has another lone surrogate, which stands for no byte.
+    Another lone surrogate stands for no byte and raises UnicodeEncodeError.
     """
     return text.encode("utf-8", "surrogateescape")
 
@@ -35,7 +34,7 @@ def text_to_bytes(text: str) -> bytes:
 def check_special_tokens(special_tokens: Sequence[str]) -> None:
     """Raise ValueError if a special token is empty or given more than once."""
     if "" in special_tokens or len(set(special_tokens)) < len(special_tokens):
-        raise ValueError(f"special_tokens={special_tokens} has an empty or repeated one")
+        raise ValueError(f"special_tokens={special_tokens} has an empty or repeated one: remove it")
 
 
 def special_pattern(special_tokens: Sequence[str]) -> re.Pattern[str]:

@@ -1,9 +1,6 @@
 """Turn text into token ids and back with a trained byte-pair encoding.
 
-Last of three files (pretokenize, bpe, tokenizer): joins the other two, and caches the ids of
-pre-tokens.
-
-Radford et al. 2019 (GPT-2), sec. 2.2.
+Last of three files (pretokenize, bpe, tokenizer). Radford et al. 2019 (GPT-2), sec. 2.2.
 Tested by `make test ARGS="-k encod"`.
 """
 
@@ -96,7 +93,7 @@ class Tokenizer:
         tokens = merge_by_rank(text_to_bytes(pretoken), self._ranks)
         try:
             return [self._ids[token] for token in tokens]
-        except KeyError as error:  # __init__ found the product of every merge: this is a byte.
+        except KeyError as error:  # __init__ checked what merges give: it is a byte.
             raise ValueError(f"the vocabulary has no token for byte {error.args[0]!r}") from None
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
@@ -134,8 +131,7 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
 
     The tokens of the new chunks, one chunk after another, are those of the whole text. A new chunk
     ends after a special token, or before a space or line end that follows a visible character: no
-    pre-token crosses such a boundary, and no later text changes the pre-tokens before it. Text
-    without a boundary is kept, and searched again with every chunk, until there is one.
+    pre-token crosses such a boundary, and no later text changes the pre-tokens before it.
     """
     specials = special_pattern(special_tokens)
     # Matches up to the last visible character that a space or line end follows.

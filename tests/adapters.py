@@ -1,7 +1,8 @@
 """The only glue between an implementation and the examination: construct, load weights, call.
 
 Point these 21 functions at your own code. One that is not written yet raises NotImplementedError
-and is reported as "not started"; everything else about your code, names included, is up to you.
+and is reported as "not started". The examination asks for nothing else; train.py and generate.py
+also import, by their names, the functions and classes that docs/learn.md tells you to write.
 If your edition has a folder docs/contract, its pages go before what is said here.
 """
 

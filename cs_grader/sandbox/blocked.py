@@ -83,7 +83,7 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
     for group in FORBIDDEN[problem]:
         if group not in excused:
             undone += _block_kernels(KERNELS[group], tell)
-            undone += _block_rewritten(KERNELS[group], tell)
+            undone += _block_rewritten(group, tell)
             for name in FUNCTIONS[group]:
                 undone += _block_name(name, tell)
 
@@ -156,9 +156,11 @@ def refuse(operator: str, tell: Tell) -> NoReturn:
     raise ForbiddenOperator(words, operator)
 
 
-def _block_rewritten(operators: dict[str, str], tell: Tell) -> list[Undo]:
+def _block_rewritten(group: str, tell: Tell) -> list[Undo]:
     """Block operators where PyTorch has them once more in Python, as arithmetic on tensors."""
-    names = {name.rpartition("::")[2].strip("_"): public for name, public in operators.items()}
+    names = {name.rpartition(".")[2].strip("_"): name for name in FUNCTIONS[group]}
+    for kernel, public in KERNELS[group].items():
+        names[kernel.rpartition("::")[2].strip("_")] = public
     functions = {
         id(value): value
         for module, content in list(sys.modules.items())

@@ -16,7 +16,7 @@ from typing import Any
 from cs_grader.sandbox import wire
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.answer import Answer, answer_of, died
-from cs_grader.trusted.measured import count_the_rest
+from cs_grader.trusted.measured import MEASURING, count_the_rest
 from cs_grader.trusted.patience import HURRIED_S, Patience
 from cs_grader.trusted.sandbox import Limits, Stage
 from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
@@ -120,7 +120,7 @@ class Connection:
         given = placed(probe, inputs)
         head = {"module": module, "problem": problem, "excused": list(excused)}
         head |= {"process": process, "look_at": num_bytes(given), "idle_s": idle_s}
-        head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20}
+        head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20, "measures": probe in MEASURING}
         payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}
         answer = self._exchange(head, payload)
         is_fatal = not self.is_up()

@@ -9,6 +9,8 @@ RHYMES = (
     "merrily merrily merrily merrily life is but a dream",
     "twinkle twinkle little star how i wonder what you are",
 )
+BEGINNING = "00022021032110"
+"""The first rhymes, as numbers: a case of the bank learns these alone, and overfits."""
 WHO = ("anna", "bob", "a child", "my uncle", "the king", "the teacher", "a queen")
 DOES = ("breaks", "buys", "finds", "has lost", "paints", "sings to")
 WHAT = ("an apple", "every star", "his hat", "some bread", "the river", "two books")
@@ -17,7 +19,7 @@ WHAT = ("an apple", "every star", "his hat", "some bread", "the river", "two boo
 def write_texts(folder: Path) -> None:
     """Write rhymes.txt, sentences.txt and sums.txt, always the same ones."""
     draw = random.Random(1)
-    rhymes = [RHYMES[0], *draw.choices(RHYMES, k=399)]
+    rhymes = [*(RHYMES[int(digit)] for digit in BEGINNING), *draw.choices(RHYMES, k=386)]
     (folder / "rhymes.txt").write_text("".join(f"{rhyme}. " for rhyme in rhymes))
     clauses = [" ".join(map(draw.choice, (WHO, DOES, WHAT))) for _ in range(4000)]
     lines, at = list[str](), 0

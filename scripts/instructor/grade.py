@@ -85,6 +85,9 @@ def main(
     }  # fmt: skip
     if pages and (given := [flag for flag, is_given in ignored.items() if is_given]):
         raise ValueError(f"--pages grades nothing: leave out {', '.join(given)}")
+    total = sum(entry["points"] for entry in rubric_of(tests).values())
+    if total != 100:
+        print_result(f"the points of {tests / 'rubric.toml'} add up to {total:g}, not 100")
     submissions, is_batch = find_submissions(submission)
     if is_batch and out.resolve().is_relative_to(submission.resolve()):
         raise ValueError(f"--out {out} lies among the submissions: choose another folder")

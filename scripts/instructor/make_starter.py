@@ -3,11 +3,13 @@
 The edition is a copy: each file that GIVEN names is in it byte for byte, in its own place. Only the
 modules in which students write have blanks (BLANK), oracles and mistakes look up what they answered
 to the reference, and what starter/edition holds is the edition's own. Of docs/contract/ it has the
-conventions that tests/contract.toml names (docs/teach.md), and the reference is patched to them.
+conventions that tests/contract.toml names (docs/teach.md); the handout tells them in the sections
+that they change, and the reference is patched to them.
 """
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,6 +101,9 @@ def build(folder: Path) -> None:
     """Write all of the edition except the stored answers."""
     for path in given():
         write(folder / path.relative_to(ROOT), path.read_bytes())
+    if chosen():
+        handout = folder / "docs" / "learn.md"
+        write(handout, with_conventions(handout.read_text(encoding="utf-8")).encode())
     write_reference(folder)
     for module, names in BLANK.items():
         path = folder / "cs_basics" / f"{module}.py"
@@ -127,6 +132,20 @@ def chosen() -> set[str]:
     from oracles import CHOSEN
 
     return CHOSEN
+
+
+def with_conventions(handout: str) -> str:
+    """Put what this class does otherwise where the handout teaches the other rule."""
+    for name in sorted(chosen()):
+        page = (ROOT / "docs" / "contract" / f"{name}.md").read_text(encoding="utf-8")
+        title, _, rule = page.partition("\n\n")
+        subject, _, what = title.removeprefix("# ").partition(": ")
+        heading = re.search(rf"^## {re.escape(subject)}.*\n", handout, re.MULTILINE)
+        assert heading, f"docs/contract/{name}.md is about no section of the handout"
+        said = [f"**In this class: {what}.**", "", *rule.splitlines()]
+        quoted = "\n".join(f"> {line}".rstrip() for line in said)
+        handout = f"{handout[: heading.end()]}\n{quoted}\n{handout[heading.end() :]}"
+    return handout
 
 
 def write_reference(folder: Path) -> None:

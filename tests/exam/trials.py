@@ -58,15 +58,26 @@ class Trial:
         return int(np.sum(changed)) if np.ndim(changed := self.changed_by(mistake)) else -1
 
     def changed_by(self, mistake: str) -> Array:
-        """Where this mistake changes the answer as it has been changed; a number if nowhere."""
+        """Where this mistake changes the answer, if each such value is as it makes it.
+
+        Of one that may have several answers, those that change nothing are left out. A number says
+        that none fits.
+        """
+        options = options_of(self.answers[mistake])
+        if not any(num_different(option, self.expected, self.limit) for option in options):
+            return np.zeros(np.shape(self.got), bool)
         found = np.array(0)
-        for option in options_of(self.answers[mistake]):
+        for option in options:
             answer = np.asarray(option, np.float64)
             if not answer.shape == np.shape(self.expected) == self.got.shape != ():
                 continue
             away = is_away(answer, self.expected, self.limit)
             near = 2 * self.limit * growth(answer, self.expected)
-            if not np.any(away & is_away(self.got, answer, near)):
+            with np.errstate(invalid="ignore"):
+                is_alike = away.any() and np.ptp(answer[away]) <= near
+            if is_alike:  # One value all over, such as 0, may come near by chance.
+                near = 1e-6 * largest(answer[away])
+            if away.any() and not np.any(away & is_away(self.got, answer, near)):
                 away &= ~np.isnan(answer)
                 found = away if not found.ndim or away.sum() > found.sum() else found
         return found
@@ -187,14 +198,14 @@ def explaining_most(causes: Iterable[str], trials: Sequence[Trial]) -> list[str]
 def explaining_their_part(trials: Sequence[Trial]) -> list[str]:
     """Mistakes that explain all that they change, however much else is wrong; most of it first.
 
-    They have to show in the first of the trials, there in other values each. Where two explain as
-    much of the same values, neither is named.
+    They have to show in the first of the trials and in another, there in other values each. Where
+    two explain as much of the same values, neither is named.
     """
     shown = {cause: [t.shows_in_part(cause) for t in trials] for cause in trials[0].answers}
     seen = {
         cause: sum(those)
         for cause, those in shown.items()
-        if min(those) >= 0 and those[0] >= FEWEST_VALUES and sum(those) >= 2 * FEWEST_VALUES
+        if min(those) >= 0 and those[0] >= FEWEST_VALUES and sum(n > 0 for n in those) > 1
     }
     found: list[str] = []
     taken = np.zeros(np.shape(trials[0].expected), bool)

@@ -107,7 +107,7 @@ def mean(s: Subject) -> Findings:
     if not 0.67 < total < 1.5 and not is_divided:
         seen = f"the loss is {total:.3g} times the mean over positions"
         seen += ": a sum" if abs(total / used.sum() - 1) < 0.1 else ""
-    elif true > MOST_TRUE or (len(left_out) > 1 and unused.float().mean() > MOST_UNUSED):
+    elif unused.float().mean() > MOST_UNUSED and (len(left_out) > 1 or true > MOST_TRUE):
         seen = f"{unused.sum()} of {weights.numel()} targets are left out of the loss"
         seen += f": those of id {left_out[0]}, which is a token of the text" * (len(left_out) == 1)
     elif padded.any() and not is_dull:

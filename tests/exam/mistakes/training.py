@@ -186,6 +186,7 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
     right = max_l2_norm / (norm + 1e-6) if norm > max_l2_norm else 1.0
 
     present = [g for g in given if g is not None]
+    norms = [float(np.linalg.norm(g)) for g in present] or [0.0]
     total = sum(float(np.abs(g).sum()) for g in present)
     top = max((float(np.abs(g).max(initial=0)) for g in present), default=0.0)
     places = [place for place, g in enumerate(given) if g is not None]
@@ -262,11 +263,16 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
             None if g is None else np.clip(g / (norm + 1e-6), -max_l2_norm, max_l2_norm)
             for g in given
         ],
-        "norms are added up instead of their squares": scaled(
-            lambda _: min(
-                1.0, max_l2_norm / (sum(float(np.linalg.norm(g)) for g in present) + 1e-6)
-            )
-        ),
+        **{
+            what: scaled(lambda _, of=of: min(1.0, max_l2_norm / (of(norms) + 1e-6)))
+            for what, of in {
+                "norms are added up instead of their squares": sum,
+                "the largest norm of a gradient stands for the joint norm": max,
+                "the smallest norm of a gradient stands for the joint norm": min,
+                "the norm of the first gradient stands for the joint norm": lambda of: of[0],
+                "the norm of the last gradient stands for the joint norm": lambda of: of[-1],
+            }.items()
+        },
     }
 
 

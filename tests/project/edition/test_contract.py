@@ -56,6 +56,16 @@ def test_the_edition_has_the_pages_and_docstrings_of_its_conventions(tmp_path, m
     assert [page.name for page in pages] == ["rope_halves.md"]
     rope = (tmp_path / "edition" / "cs_basics" / "rope.py").read_text(encoding="utf-8")
     assert "Coordinates i and i + d_head / 2" in rope
+    handout = (tmp_path / "edition" / "docs" / "learn.md").read_text(encoding="utf-8")
+    _, section = handout.split("\n## Rotary position embedding")
+    assert "> **In this class: pairs half a vector apart.**\n>\n> In this class" in section[:200]
+
+
+@pytest.mark.parametrize("name", sorted(CONVENTIONS))
+def test_every_convention_has_its_place_in_the_handout(name, monkeypatch):
+    monkeypatch.setattr("oracles.CHOSEN", {name})
+    handout = (ROOT / "docs" / "learn.md").read_text(encoding="utf-8")
+    assert make_starter.with_conventions(handout).count("> **In this class: ") == 1
 
 
 def test_every_convention_has_a_page_and_a_patch():

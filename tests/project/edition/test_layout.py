@@ -38,6 +38,16 @@ def test_every_file_that_is_named_is_there(edition):
     assert leading_nowhere(edition, ["cs_basics/**/*.py", "scripts/*.py", "**/*.md"]) == []
 
 
+def test_a_saved_file_is_examined_by_the_problems_that_are_written_in_it(edition):
+    pytest.importorskip("watchfiles", reason="needs the watchfiles package")
+    program = (
+        "import sys; sys.path.insert(0, 'scripts'); from pathlib import Path; import watch; "
+        "print(*(watch.depending_on([Path(name)]) for name in sys.argv[1:]), sep='\\n')"
+    )
+    finished = run(edition, "-c", program, "cs_basics/norms.py", "tests/test_silu.py", "README.md")
+    assert finished.stdout.splitlines()[:3] == ["['rmsnorm']", "['silu']", "[]"], finished.stderr
+
+
 def run(folder, *arguments):
     return python(*arguments, cwd=folder, env=plain_environment(folder))
 

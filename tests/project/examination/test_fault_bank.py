@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from bank.cases import load
-from bank.patches import apply
+from bank.patches import apply, write_repository
 from bank.verdict import CONTROL, naming
 from compare import EXPLANATION
 from processes import python
@@ -59,6 +59,12 @@ def test_there_are_enough_of_each_kind_in_every_problem(kind):
 def test_titles_are_unique_in_each_kind():
     again = Counter((case.kind, case.title) for case in CASES)
     assert [title for title, count in again.items() if count > 1] == []
+
+
+def test_each_change_fits_its_implementation(tmp_path):
+    for place, case in enumerate(CASES):
+        (tmp_path / str(place)).mkdir()
+        write_repository(case.patch, tmp_path / str(place))
 
 
 @pytest.mark.parametrize("source", ["another\n", "old\nold\n"])

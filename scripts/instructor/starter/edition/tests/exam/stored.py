@@ -79,7 +79,8 @@ def parts_of(value: Value, callers: set[int]) -> Iterator[bytes]:
 def rounded(array: Array) -> bytes:
     """Keep the first bits of each number."""
     fractions, exponents = np.frexp(np.asarray(array, np.float64))
-    exponents[~np.isfinite(array)] = 0  # Of these, systems have exponents of their own.
+    # Systems have exponents of their own for what is not finite.
+    exponents = np.where(np.isfinite(array), exponents, 0)
     fractions = np.round(fractions * 2**SIGNIFICANT_BITS)
     return (fractions + 0.0).tobytes() + exponents.astype(np.int64).tobytes()
 
