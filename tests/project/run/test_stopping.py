@@ -283,7 +283,7 @@ def test_a_signal_while_the_last_checkpoint_is_written_is_heard(tiny_config, mon
         if step == tiny_config.run.max_steps:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("cs_basics.run.trainer.write_checkpoint", write)
+    monkeypatch.setattr("cs_basics.run.saving.write_checkpoint", write)
     with pytest.raises(TrainingStoppedError, match="stopped by SIGTERM"):
         train_run(tiny_config)
 

@@ -152,7 +152,7 @@ def test_each_part_of_a_batch_has_masks_of_its_own_and_a_sample_none(tiny_config
         return "a story"
 
     monkeypatch.setattr(Dropout, "draw", watch)
-    monkeypatch.setattr("cs_basics.run.trainer.write_story", write)
+    monkeypatch.setattr("cs_basics.run.samples.write_story", write)
     config = tiny_config.replace(dropout=0.3, max_steps=2, eval_every=1, num_samples=1)
     train_run(config.replace(grad_accum_steps=2))
     assert len(drawn) == 4
