@@ -21,7 +21,7 @@ from cli import ROOT, definition_called, is_students, run
 
 from cs_basics.interop.llama import export_llama
 from cs_basics.interop.page_file import write_page
-from cs_basics.run import trainer
+from cs_basics.run import batches
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder
@@ -145,7 +145,7 @@ class Way:
 
     def train(self) -> None:
         """Train, and measure the model once more after it was saved and loaded."""
-        with patch.object(trainer, "draw_batch", self.draw):
+        with patch.object(batches, "draw_batch", self.draw):
             of_run = train_run(self.config).loss
         found = sum(p.numel() for p in build_model(self.config.model).parameters())
         asked = sum(parameters(self.config.model).values())
@@ -182,7 +182,7 @@ class Way:
         again = RunFolder(self.folder / "again")
         shutil.copytree(self.run.path, again.path)
         again.checkpoint_of(3).unlink()
-        with patch.object(trainer, "draw_batch", self.draw):
+        with patch.object(batches, "draw_batch", self.draw):
             train_run(self.config.replace(run_dir=again.path), resume=True)
         weights = (folder.load_model().parameters() for folder in (self.run, again))
         if not all(torch.allclose(*pair, atol=1e-6) for pair in zip(*weights, strict=True)):

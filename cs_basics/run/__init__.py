@@ -2,7 +2,7 @@
 
 run.py                             the story of a run: read it first
 corpus.py                          texts -> tokenizer -> token files (token_file.py, encoding.py),
-                                   after a look at the texts (look.py)
+                                   after a look at the texts (look.py); one_text.py cuts one in two
 model.py                           the model, and the fast twins, of the folders that are there
 optimizer.py                       the optimizer: its groups of weights, and their rates
 batches.py, epochs.py              the batches, drawn from the text

@@ -21,7 +21,10 @@ FORMS = {
         "placement": "sandwich", "norm": "rmsnorm-gemma", "norm_eps": 0.1, "ffn": "gelu",
     },
     "no norms, no positions": {"placement": "none", "positions": "none"},
-    "grouped, tied": {"num_kv_heads": 2, "tie_embeddings": True},
+    # With a small eps, what is divided by two numbers that nearly vanish differs by rounding.
+    "grouped, tied": {
+        "num_kv_heads": 2, "tie_embeddings": True, "norm": "partial-rmsnorm", "norm_eps": 0.1,
+    },
     "heads of 12": {
         "num_heads": 3, "head_dim": 12, "num_kv_heads": 1, "ffn": "silu",
         "norm": "layernorm-no-bias", "norm_eps": 0.1,
@@ -38,7 +41,6 @@ FORMS = {
     },
     "value residual, grouped, QK-norm": {
         "value_residual": True, "num_kv_heads": 2, "qk_norm": True, "num_layers": 3,
-        "norm": "partial-rmsnorm",
     },
 }  # fmt: skip
 """Every part in which models differ, at least once."""
