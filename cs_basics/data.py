@@ -17,8 +17,9 @@ def get_batch(
 ) -> tuple[Int64[Tensor, "batch_size context_length"], Int64[Tensor, "batch_size context_length"]]:
     """Draw random windows of a long sequence, and for each token the one that follows it.
 
-    Windows start at 0 to len(dataset) - context_length - 1 with equal probability, drawn from
-    torch's global random number generator.
+    Windows start at 0 to len(dataset) - context_length - 1, drawn from torch's global random number
+    generator, with equal probability: up to its 32 random bits, so that of 200 million starts some
+    are a twentieth likelier than others.
 
     >>> get_batch(np.array([5, 6, 7]), 1, 2, "cpu")  # three tokens: one window, at 0
     (tensor([[5, 6]]), tensor([[6, 7]]))
