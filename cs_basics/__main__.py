@@ -1,4 +1,4 @@
-"""From a text to a story, the ending of the book: python -m cs_basics TEXT [VALID].
+"""The ending of the book, from a text to a story: python -m cs_basics TEXT [VALID].
 
 It takes two minutes on two cores, saves the model as story.pt and measures it on VALID, if given.
 """
@@ -24,7 +24,7 @@ VOCAB_SIZE, CONTEXT_LENGTH, D_MODEL, NUM_LAYERS, NUM_HEADS, D_FF = 1000, 128, 12
 
 
 def main(paths: list[str]) -> None:
-    """Do all that a language model takes, in order."""
+    """Train a tokenizer and a model on a text, measure the model and let it write a story."""
     vocab, merges = train_bpe(paths[0], VOCAB_SIZE, [END])
     tokenizer = Tokenizer(vocab, merges, [END])
     texts = [Path(path).read_bytes().decode("utf-8", "surrogateescape") for path in paths]

@@ -22,7 +22,7 @@ class CausalSelfAttention(nn.Module):
         d_model: Size of the last axis of input and output.
         num_heads: Number of heads, a divisor of d_model.
         rope: Rotates queries and keys by their positions. With None, the output at a position does
-            not depend on the order of the positions before it.
+            not depend on the order of the vectors before it.
 
     Raises:
         ValueError: d_model is not divisible by num_heads.

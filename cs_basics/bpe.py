@@ -69,12 +69,12 @@ def learn_merges_naively(pretoken_counts: Mapping[bytes, int], num_merges: int) 
 
 
 def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[Merge]:
-    """Learn the same, counted anew only where something changed: where the merged pair was."""
+    """Learn the same merges faster: recount pairs only in pre-tokens that a merge may change."""
     counts = list(pretoken_counts.values())
     splits = [[SINGLE_BYTES[byte] for byte in pretoken] for pretoken in pretoken_counts]
     pair_counts: Counter[Merge] = Counter()
-    # Where in `splits` the pre-tokens with a pair stand. A pre-token in this set may no longer have
-    # the pair; merging then changes nothing.
+    # For each pair, where in `splits` the pre-tokens stand that have it, and perhaps some that had
+    # it once: merging leaves those as they are.
     indices: defaultdict[Merge, set[int]] = defaultdict(set)
     for index, (tokens, count) in enumerate(zip(splits, counts, strict=True)):
         for pair in pairwise(tokens):
@@ -88,7 +88,7 @@ def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[
         for index in indices.pop(best):
             for pair in pairwise(splits[index]):
                 pair_counts[pair] -= counts[index]
-                if pair_counts[pair] == 0:  # Left in, it could be merged when no pair is left.
+                if pair_counts[pair] == 0:  # Else it could be merged once no real pair is left.
                     del pair_counts[pair]
             splits[index] = merge_pair(splits[index], best)
             for pair in pairwise(splits[index]):
@@ -154,7 +154,7 @@ def make_vocab(merges: Sequence[Merge], vocab_size: int, special_tokens: Sequenc
 
 
 def merge_by_rank(pretoken: bytes, ranks: Mapping[Merge, int]) -> list[bytes]:
-    """Split a pre-token into tokens: apply the merge that was learned first until none applies.
+    """Split a pre-token into tokens: apply the earliest-learned merge that fits, until none does.
 
     >>> merge_by_rank(b"lowest", {(b"s", b"t"): 0, (b"e", b"st"): 1, (b"w", b"e"): 2})
     [b'l', b'o', b'w', b'est']

@@ -50,9 +50,10 @@ def load_checkpoint(
         The number of updates made.
 
     Raises:
-        RuntimeError, ValueError: The weights or the parameter groups do not fit; the message names
-            them. What fits may have been loaded.
-        Exception: Whatever `torch.load` raises for a file that is missing or no checkpoint.
+        RuntimeError: The weights do not fit; the message names them. Those that fit may be loaded.
+        ValueError: The parameter groups do not fit. The weights are loaded by then.
+        Exception: Whatever `torch.load` raises for a missing or damaged file; KeyError, TypeError
+            or the like for a file that holds something else.
     """
     # Into main memory; load_state_dict copies the values to where the weights are.
     state = torch.load(src, map_location="cpu", weights_only=True)

@@ -38,8 +38,8 @@ def softmax(x: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
         Probabilities, same shape and dtype as x.
     """
     scores = x.to(torch.promote_types(x.dtype, torch.float32))
-    # Without the maximum, exp could overflow. Subtracting any number leaves the result as it is, so
-    # no gradient need pass through this one.
+    # Unless the maximum is subtracted, exp could overflow. Subtracting any number leaves the result
+    # as it is, so no gradient need pass through the maximum.
     weights = torch.exp(scores - scores.amax(dim=dim, keepdim=True).detach())
     return (weights / weights.sum(dim=dim, keepdim=True)).to(x.dtype)
 
@@ -49,7 +49,7 @@ def cross_entropy(
 ) -> Float[Tensor, ""]:
     """Average -log softmax(logits)[target], the natural logarithm, over all positions.
 
-    Its unit is the nat. A target is never so improbable that the result is infinite.
+    Its unit is the nat. An improbable target gives a large loss, not log(0): none is rounded to 0.
 
     >>> cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 200.0]]), torch.tensor([1, 0]))
     tensor(100.3466)

@@ -58,8 +58,8 @@ def generate(
         seed: The same seed gives the same text; None draws afresh.
 
     Raises:
-        ValueError: The prompt is empty or holds ids that the model does not know, or a score is not
-            a finite number; raised when the next token is asked for.
+        ValueError: The prompt is empty or holds ids that the model does not know, or the highest
+            score is not a finite number; raised when the next token is asked for.
     """
     if not prompt:
         raise ValueError("the prompt is empty: give at least one token, such as <|endoftext|>")
@@ -81,7 +81,7 @@ def generate(
 def sample(
     logits: Float[Tensor, " vocab_size"], sampling: Sampling, generator: torch.Generator
 ) -> int:
-    """Draw one token. Those that tie with the last that top_k or top_p keeps are kept, too.
+    """Draw one token. Tokens as likely as the last that top_k or top_p keeps are kept, too.
 
     Args:
         logits: Scores of the next token, (vocab_size,).
@@ -96,7 +96,7 @@ def sample(
         raise ValueError(f"the highest score is {highest}: the model's weights are not finite")
     if sampling.temperature == 0:
         return int(logits.argmax())
-    # In float64, where even the least temperature is not 0. The highest score becomes 0.
+    # In float64, as float32 would round a tiny temperature to 0. The highest score becomes 0.
     scores = (logits.cpu().double() - highest) / sampling.temperature
     probabilities = softmax(scores.float(), -1).double()
     # The probabilities of the tokens to keep, highest first; top_k=None keeps all.

@@ -64,7 +64,7 @@ class AdamW(Optimizer):
         weight_decay: Each step also subtracts lr * weight_decay * p.
 
     Raises:
-        ValueError: A hyperparameter is out of its range.
+        ValueError: lr, eps or weight_decay is negative or not finite, or a beta is not in [0, 1).
     """
 
     def __init__(
@@ -150,7 +150,7 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
         The joint norm before clipping, a scalar.
 
     Raises:
-        ValueError: max_norm is not greater than 0: a negative one would turn all gradients round.
+        ValueError: max_norm is not greater than 0: a negative one would reverse all gradients.
     """
     if not max_norm > 0:  # This form refuses NaN, too.
         raise ValueError(f"max_norm={max_norm} must be greater than 0")

@@ -4,9 +4,9 @@ First of three files (pretokenize, bpe, tokenizer), none of which needs torch. A
 string such as <|endoftext|>, which marks the end of a document: it is always one token. Special
 tokens are found first; the text between them is split by GPT-2's pattern.
 
-Every byte of a file survives. Files are read as bytes and decoded with the "surrogateescape" error
-handler, which turns each invalid byte into a lone surrogate; `text_to_bytes` turns it back. Line
-ends are never translated.
+Every byte of a file reaches the tokens. Files are read as bytes and decoded with "surrogateescape",
+an error handler that turns each invalid byte into a lone surrogate; `text_to_bytes` turns it back.
+Line ends are never translated.
 Tested by `make test ARGS="-k pretokenize"`.
 """
 
@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import regex
 
 PRETOKEN = regex.compile(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
-"""GPT-2's pattern (Radford et al. 2019, sec. 2.2). Its alternatives are English endings such as 's;
-letters, digits or other visible characters, with at most one space before them; white space up to
-the last character before a word, so that a space there goes with the word; other white space. They
-cover every character, so nothing falls between pre-tokens."""
+"""The pattern of GPT-2's code (for the idea see Radford et al. 2019, sec. 2.2). In order: English
+endings such as 's; letters, digits or other visible characters, with at most one space before them;
+white space, less its last character if a visible one follows, so that a space there goes with what
+follows; other white space. Together they match every character of a text."""
 
 
 def text_to_bytes(text: str) -> bytes:
@@ -38,7 +38,7 @@ def check_special_tokens(special_tokens: Sequence[str]) -> None:
 
 
 def special_pattern(special_tokens: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that finds special tokens; of overlapping ones the longest wins.
+    """Return a pattern that finds special tokens; of those that start together the longest wins.
 
     Its `split` returns ordinary text at even positions and special tokens at odd ones.
     """

@@ -23,9 +23,8 @@ class RotaryPositionalEmbedding(nn.Module):
         theta: Base of the angles. The first pair makes a full turn in 2 pi positions, the last in
             2 pi theta^(1 - 2 / d_head).
         d_head: Size of the last axis, even.
-        max_seq_len: Number of positions.
-        device: Like max_seq_len, only part of the course's signature: it serves solutions that keep
-            a table of angles, and none is kept here.
+        max_seq_len: Number of positions; not checked, as no table of angles is kept.
+        device: Not used either: it is for implementations that keep such a table.
 
     Raises:
         ValueError: d_head is odd.
@@ -50,7 +49,7 @@ class RotaryPositionalEmbedding(nn.Module):
 
         Args:
             x: Queries or keys, (..., seq, d_head), any float dtype; computed in at least float32.
-            positions: Absolute positions, integers in [0, max_seq_len), (..., seq); its leading
+            positions: Absolute positions, integers in [0, max_seq_len), (..., seq); their leading
                 axes broadcast against those of x.
 
         Returns:

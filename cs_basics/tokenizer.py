@@ -23,8 +23,8 @@ class Tokenizer:
     Args:
         vocab: Token ids and their bytes; ids may have any order and gaps. Copied.
         merges: Pairs of tokens in the order in which they were learned. Copied.
-        special_tokens: Strings that are always one token; of overlapping ones the longest wins.
-            Those that the vocabulary lacks get new ids above the highest.
+        special_tokens: Strings that are always one token. Of those that start at the same place in
+            a text the longest wins. Those that the vocabulary lacks get new ids above the highest.
 
     Raises:
         ValueError: An id is negative, a merge has a part or product that is not in the vocabulary,
@@ -75,8 +75,8 @@ class Tokenizer:
                 they stand for.
 
         Raises:
-            ValueError: The text has a byte for which the vocabulary has no token, or another lone
-                surrogate.
+            ValueError: The text has a byte for which the vocabulary has no token, or a lone
+                surrogate that stands for no byte.
         """
         ids: list[int] = []
         for index, part in enumerate(self._special_pattern.split(text)):
@@ -93,7 +93,7 @@ class Tokenizer:
         tokens = merge_by_rank(text_to_bytes(pretoken), self._ranks)
         try:
             return [self._ids[token] for token in tokens]
-        except KeyError as error:  # __init__ checked what merges give: it is a byte.
+        except KeyError as error:  # A single byte: __init__ checked all merged tokens.
             raise ValueError(f"the vocabulary has no token for byte {error.args[0]!r}") from None
 
     def encode_iterable(self, chunks: Iterable[str]) -> Iterator[int]:
@@ -144,7 +144,7 @@ def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> 
         safe_end = len(kept) - longest_special + 1
         ends = [found.end() for found in specials.finditer(kept) if found.start() < safe_end]
         end = ends[-1] if ends else 0
-        # The end may be one greater: there stands the space that the boundary looks at.
+        # One character past safe_end is included: the boundary may look at a space there.
         if last_boundary := boundary.match(kept, end, safe_end + 1):
             end = last_boundary.end()
         if end:

@@ -13,7 +13,7 @@ from cs_basics.rope import RotaryPositionalEmbedding
 class TransformerBlock(nn.Module):
     """Add the output of attention to the residual stream, then that of the feed-forward part.
 
-    The residual stream is the vectors, one per position, to which every block adds. Each part reads
+    The residual stream is one vector per position, to which every block adds. Each part reads
     a normalised copy of it (pre-norm), whereas Vaswani et al. 2017 normalise the sum. The stream
     itself is never normalised, so that gradients have a straight path to the first block (Xiong et
     al. 2020, https://arxiv.org/abs/2002.04745). Its parts in the state dict: `ln1`, `attn`, `ln2`,
