@@ -123,6 +123,18 @@ def adapters_of(folder: Path) -> Path:
     return folder / "tests" / "adapters.py"
 
 
+LAST_IMPORT = "from torch import Tensor\n"
+AT_THE_TOP = f"""
+from {PACKAGE}.functional import cross_entropy, scaled_dot_product_attention, silu, softmax
+from {PACKAGE}.layers import Embedding, Linear, SwiGLU
+from {PACKAGE}.norms import RMSNorm
+from {PACKAGE}.optim import AdamW, clip_grad_norm, cosine_schedule
+from {PACKAGE}.tokenizer import Tokenizer
+from {PACKAGE}.transformer import TransformerLM
+"""
+"""Many import at the top of their adapters, and the attacks use these names."""
+
+
 @functools.cache
 def reference() -> dict[str, str]:
     """The files of a right submission: the reference under the name of a student's package."""
@@ -138,6 +150,9 @@ def reference() -> dict[str, str]:
     for path in (*sources, ROOT / "tests" / "adapters.py"):
         name = path.relative_to(ROOT).as_posix().replace("cs_basics", PACKAGE)
         files[name] = path.read_text(encoding="utf-8").replace("cs_basics", PACKAGE)
+    adapters = files["tests/adapters.py"]
+    assert adapters.count(LAST_IMPORT) == 1
+    files["tests/adapters.py"] = adapters.replace(LAST_IMPORT, LAST_IMPORT + AT_THE_TOP)
     files[f"{PACKAGE}/__init__.py"] = (
         f'import importlib.metadata\n\n__version__ = importlib.metadata.version("{PACKAGE}")\n'
     )
