@@ -141,6 +141,8 @@ def read_vocab(path: str | os.PathLike[str]) -> Vocab:
         vocab = {token_id: from_printable(token) for token, token_id in entries.items()}
     except (KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path} is not a vocabulary like GPT-2's: {error!r}") from None
+    if no_ids := [token_id for token_id in vocab if type(token_id) is not int]:
+        raise ValueError(f"{path} must give each token an integer, not {no_ids[0]!r}")
     if len(vocab) < len(entries):
         raise ValueError(f"{path} gives the same id to more than one token")
     return vocab

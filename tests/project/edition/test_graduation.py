@@ -78,7 +78,7 @@ def test_everything_runs(filled, inside, of_texts, tmp_path):
         names = set(archive.namelist())
     ours = {f"cs_basics/{path.name}" for path in (filled / "cs_basics").glob("*.py")}
     assert names - ours <= {"tests/adapters.py", "README.md", "pyproject.toml", "conftest.py"} | {
-        "Makefile", "LICENSE", "constraints.txt",
+        "Makefile", "LICENSE", "constraints.txt", "AGENTS.md",
     }  # fmt: skip
     assert ours | {"tests/adapters.py"} <= names
 

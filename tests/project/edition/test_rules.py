@@ -39,10 +39,10 @@ def test_a_softmax_that_is_torchs_is_named_and_earns_what_the_grader_gives(cheat
     rows = [*sit(with_answers(cheated, answers), *TESTS).values()]
     earned = report.points_of(rows)
     assert earned["softmax"] == 0
-    assert report.forbidden_in("softmax", rows) == ["torch.softmax in functional.py:36"]
+    assert report.forbidden_in("softmax", rows) == ["torch.softmax in functional.py:40"]
     # What is built from it does not pay once more.
     assert earned["scaled_dot_product_attention"] == pytest.approx(6)
-    assert "    forbidden: torch.softmax in functional.py:36" in dict(report.table(rows))
+    assert "    forbidden: torch.softmax in functional.py:40" in dict(report.table(rows))
     # The examination makes the optimizer, whose name stands in the adapters.
     assert earned["adamw"] == 0
     (said,) = report.forbidden_in("adamw", rows)

@@ -15,7 +15,7 @@ FAULTS = {
     "AdamW": ("optim", "p.sub_(rate * m", "p.add_(rate * m"),
     "cosine_schedule": ("optim", "step / warmup_steps * max_lr", "OLD / 2"),
     "clip_grad_norm": ("optim", "grad.mul_(scale)", "grad.mul_(1.0)"),
-    "get_batch": ("data", "dataset[places + 1]", "dataset[places]"),
+    "get_batch": ("data", "dataset[indices + 1]", "dataset[indices]"),
     "save_checkpoint": ("checkpoint", '"optimizer": optimizer.state_dict()', '"optimizer": {}'),
     "load_checkpoint": ("checkpoint", 'optimizer.load_state_dict(state["optimizer"])', "pass"),
 }

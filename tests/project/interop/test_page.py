@@ -290,7 +290,7 @@ def test_share_shows_the_code_if_it_is_asked_for(script, succeeds, run, tmp_path
     assert f"{out}: {out.stat().st_size / 1e6:.1f} MB" in result.out
     assert "no Python (--with-code adds it)" in result.out
     assert "def forward" not in out.read_text(encoding="utf-8")
-    script("share", run.path, "--out", out, "--with-code")
+    script("share", run.path, "--out", out, "--with-code", "--overwrite")
     assert "def forward" in out.read_text(encoding="utf-8")
 
 

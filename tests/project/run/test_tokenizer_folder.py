@@ -53,7 +53,7 @@ def test_half_a_new_tokenizer_is_not_read_with_the_vocabulary_of_the_old_one(tok
     [
         ("vocab.json", "{", "vocab.json is not a JSON file"),
         ("vocab.json", "[" * 100_000, "vocab.json is nested too deeply"),
-        ("vocab.json", '{"a": "b"}', "must map int to bytes"),
+        ("vocab.json", '{"a": "b"}', "must give each token an integer, not 'b'"),
         ("vocab.json", '{"a": 0, "b": 0}', "vocab.json gives the same id"),
         ("merges.txt", "#version: 0.2\na b\nabc\n", "merges.txt line 3"),
         ("special_tokens.json", "3", "special_tokens.json is not a list of strings"),
