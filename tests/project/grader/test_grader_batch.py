@@ -391,7 +391,7 @@ def test_an_exception_in_any_stage_costs_nobody_else_anything(tmp_path, monkeypa
     for name, fault in faults.items():
         assert "OddError" in fault, name
         assert name in fault
-    with (tmp_path / "out" / "gradebook.csv").open(encoding="utf-8") as file:
+    with (tmp_path / "out" / "gradebook.csv").open(encoding="utf-8-sig") as file:
         rows = {row["submission"]: row for row in csv.DictReader(file)}
     assert set(rows) == {*STAGES, "fine"}
     assert {name for name, row in rows.items() if not row["score"]} == set(faults)

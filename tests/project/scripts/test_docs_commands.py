@@ -76,6 +76,7 @@ def test_quick_commands_run_in_the_order_of_the_page(page, succeeds, texts, tmp_
     monkeypatch.setattr(corpus, "VALID_BYTES", 20_000)
     for path in texts:
         (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "my.txt").symlink_to(texts[0])
     make_train = ("train", None, ["stories"])
     for name, _, flags in [make_train, *commands_of(page)]:
         if name in QUICK and "tinystories" not in flags:  # It has its texts to be downloaded.
