@@ -73,6 +73,6 @@ def swapped(name: str) -> Generator[None]:
     if isinstance(part, dict):
         part = {**getattr(model, place), **part}
     # The book's own constructor, which a plain configuration gets, knows nothing of these parts.
-    everything = patch.object(cs_basics.run.model, "beyond_the_book", lambda _: {"norm": name})
+    everything = patch.object(cs_basics.run.model, "beyond_the_book", return_value={"norm": name})
     with everything, patch.object(model, place, part):
         yield

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from cs_basics.run.look import look_at_text, shared, warning_of_shared
+from cs_basics.run.look import logger, look_at_text, shared, warning_of_shared
 
 END = "<|endoftext|>"
 STORY = f"Once upon a time there was a cat.\nIt sat on the mat.\n{END}\n"
@@ -19,8 +19,9 @@ def story(number):
 
 
 @pytest.fixture
-def said(tmp_path, caplog):
+def said(tmp_path, caplog, monkeypatch):
     """Look at a text, given as bytes; return what is said."""
+    monkeypatch.setattr(logger, "disabled", False)  # As --no-warn of an earlier test left it.
 
     def look(content, **given):
         path = tmp_path / "text.txt"
