@@ -23,8 +23,8 @@ from cs_basics.study.doctor import (
     updates,
     weights,
 )
-from cs_basics.study.doctor.finding import ORDER, Finding, Findings, as_text, ranked
 from cs_basics.study.doctor.loop import Batches, Loop
+from cs_basics.study.doctor.report import ORDER, Finding, Findings, as_text, ranked
 from cs_basics.study.doctor.subject import Subject, undisturbed, weights_of
 
 BEFORE = (
@@ -37,13 +37,12 @@ BEFORE = (
     loss.precision,
     model.sees,
     model.bounded,
-    model.position_table,
+    weights.positions,
     model.residual,
     attention.scale,
 )
 """Checks of a model, its loss and its optimizer with one batch."""
 AFTER = (
-    updates.silent,
     text.vocabulary,
     text.rows,
     updates.stepping,
@@ -53,10 +52,8 @@ AFTER = (
     updates.optimizer,
     updates.changes,
     trial.evaluation,
-    trial.generation,
     trial.checkpoint,
     trial.ending,
-    attention.collapsed,
     ranks.equal,
 )
 """Checks of what was seen of a loop."""
@@ -83,8 +80,7 @@ class Doctor:
         batches: Yields (inputs, targets) or a dict of `input_ids` and `labels`, (batch, time).
         options: What else is known of the program; each switches on the checks that need it.
             `tokens`: ids of the training text. `decode`: ids to text. `text`: its beginning.
-            `evaluate`: returns the validation loss. `generate`: a list of ids to a longer one that
-            begins with them, drawn at temperature 1. `save_and_load`: returns a fresh model and
+            `evaluate`: returns the validation loss. `save_and_load`: returns a fresh model and
             optimizer, read back. `schedule`: update (the first is 1) to rate. `clip`: the norm
             that is meant.
             `accumulate`: micro-batches an update. `rank`, `world_size`: of this process.
@@ -166,8 +162,5 @@ class Doctor:
             highest = [self.peak * max(r) for r in zip(*(u.rates for u in s.updates), strict=True)]
             known = {"losses": [loss for _, loss in losses], "highest": highest}
             s.run(partial(trial.rates, **known, entropy=single))
-        s.findings += curve.overfitting(losses, self.validations)
-        s.findings += curve.too_good(self.validations, after_one)
-        s.findings += curve.plateau(losses, single, after_one)
-        s.findings += () if s.findings else curve.divergence(losses)
+        s.findings += curve.of_curve(losses, self.validations, after_one)
         s.could_not += () if s.findings else curve.unlearnt(losses, single)
