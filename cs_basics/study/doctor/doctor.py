@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import math
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -156,7 +157,8 @@ class Doctor:
         """Make the checks of AFTER, and look at the losses."""
         for check in AFTER:
             s.run(check)
-        losses = self.logged or [(u.number, u.loss) for u in s.updates]
+        seen = [(u.number, u.loss) for u in s.updates]
+        losses = self.logged or [(number, loss) for number, loss in seen if math.isfinite(loss)]
         single, after_one = text.counted(s)
         if all(ORDER.index(f.key) > ORDER.index("rate-too-low") for f in s.findings):
             highest = [self.peak * max(r) for r in zip(*(u.rates for u in s.updates), strict=True)]

@@ -126,7 +126,7 @@ def rates(  # noqa: C901
     yield Finding("rate-too-low", seen, s.place, f"lr={times * max(now):.2g}")
 
 
-def evaluation(s: Loop) -> Findings:
+def evaluation(s: Loop) -> Findings:  # noqa: C901
     """Call the program's evaluation, and look at what it reads and changes."""
     if s.evaluate is None:
         return
@@ -156,17 +156,22 @@ def evaluation(s: Loop) -> Findings:
     if s.has_dropout and any(is_training for _, is_training in read):
         seen_mode = "evaluate() calls the model in training mode, with dropout on"
         yield Finding("train-eval-mode", seen_mode, s.evaluate)
-    if seen is None and s.tokens is not None and read:
-        # Evenly, since many programs also measure the training loss: that is half of what is read.
-        some = read[:: -(-len(read) // 8)]
-        windows = [row.cpu().numpy() for ids, _ in some for row in ids[:8]]
-        size, places = len(windows[0]), Places(s.tokens)
-        share = sum(places.find(window) is not None for window in windows) / len(windows)
-        is_learnt = share > MOST_READ and size >= 8 and len(s.tokens) > 200
-        if is_learnt and places.share_repeated(size) < HALF:
-            seen = f"{share:.0%} of the windows that evaluate() reads are in the training text"
-    if seen:
+    if seen := seen or _of_training_text(s, [ids for ids, _ in read]):
         yield Finding("evaluation", seen, s.evaluate)
+
+
+def _of_training_text(s: Loop, read: list[Tensor]) -> str | None:
+    """Say how much of the batches of an evaluation is in the training text."""
+    if s.tokens is None or not read:
+        return None
+    # Evenly, since many programs also measure the training loss: that is half of what is read.
+    windows = [row.cpu().numpy() for ids in read[:: -(-len(read) // 8)] for row in ids[:8]]
+    size, places = len(windows[0]), Places(s.tokens)
+    share = sum(places.find(window) is not None for window in windows) / len(windows)
+    is_learnt = share > MOST_READ and size >= 8 and len(s.tokens) > 200
+    if not is_learnt or places.share_repeated(size) >= HALF:
+        return None
+    return f"{share:.0%} of the windows that evaluate() reads are in the training text"
 
 
 def checkpoint(s: Loop) -> Findings:
@@ -192,16 +197,13 @@ def _lost(s: Loop, model: nn.Module, optimizer: Optimizer) -> str | None:
         return "the optimizer read back holds other parameters than the model read back"
     if len([*model.parameters()]) != len([*s.bare.parameters()]):
         return "weights that were tied are two after loading"
+    exact: Any = {"rtol": 0, "atol": 0, "equal_nan": True}
+    exact |= dict.fromkeys(("check_device", "check_dtype", "check_stride"), False)
     for name, mine, theirs in (("model", s.bare, model), ("optimizer", s.optimizer, optimizer)):
         try:
-            torch.testing.assert_close(
-                *({**theirs.state_dict()}, {**mine.state_dict()}),
-                **{"rtol": 0, "atol": 0, "equal_nan": True},
-                **{"check_device": False, "check_dtype": False, "check_stride": False},
-            )
+            torch.testing.assert_close({**theirs.state_dict()}, {**mine.state_dict()}, **exact)
         except AssertionError as error:
-            told = " ".join(str(error).split())
-            return f"the {name} differs after loading: {told}"
+            return f"the {name} differs after loading: {' '.join(str(error).split())}"
     return None
 
 

@@ -59,7 +59,8 @@ def positions(s: Subject) -> Findings:
     """Count the rows of a table of positions that the loss depends on."""
     for name, p in s.bare.named_parameters():
         axis = next((i for i, size in enumerate(p.shape) if size >= s.time), None)
-        is_table = ("pos" in name or "wpe" in name) and s.vocab not in p.shape
+        kind = type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
+        is_table = ("pos" in name or "Embedding" in kind) and s.vocab not in p.shape
         if not is_table or axis is None or s.time < LEAST_TIME or not p.requires_grad:
             continue
         with undisturbed(s.bare):
