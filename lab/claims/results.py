@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import torch
 
@@ -56,7 +57,7 @@ Results = Mapping[str, Result]
 def read_results(claims: Mapping[str, Claim]) -> dict[str, Result]:
     """Return the result of every claim that has one which is not stale."""
     found: dict[str, Result] = {}
-    when: dict[str, str] = {}
+    when: dict[str, Any] = {}
     for line in PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []:
         stored = json.loads(line)
         if "claim" not in stored:
