@@ -225,10 +225,11 @@ def _near_flag(main: Callable[..., object], said: str) -> str:
     unknown = re.search(r"Unrecognized options: --([\w-]+)", said)
     if unknown is None or "Perhaps you meant" in said:
         return said
+    first = [word for word in sys.argv[1:2] if not word.startswith("-")]
     with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):
-        tyro.cli(main, args=[sys.argv[1], "--help"], config=(tyro.conf.OmitArgPrefixes,))
+        tyro.cli(main, args=[*first, "--help"], config=(tyro.conf.OmitArgPrefixes,))
     usage, _, page = shown.getvalue().partition("\n")
-    command = f" {sys.argv[1]}" if f" {sys.argv[1]} [" in usage else ""
+    command = "".join(f" {word}" for word in first if f" {word} [" in usage)
     initials = "".join(word[0] for word in unknown[1].split("-"))
     near = f"Perhaps you meant: --{initials}. " if f"--{initials} " in page else ""
     return re.sub(r"See (\S+) --help", rf"{near}See \1{command} --help", said)
