@@ -63,6 +63,14 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Adjustment:
+    """Points that an instructor gives or takes."""
+
+    points: float
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
     """Everything that is known about one submission."""
 
@@ -77,6 +85,7 @@ class Result:
     note: str
     """One line for the gradebook, "" if all is well."""
     score: float
+    """What the examination comes to."""
     max_score: float
     seconds: float
     problems: tuple[Problem, ...]
@@ -86,6 +95,12 @@ class Result:
     """What the submission printed, bounded."""
     handed_in_as: str = ""
     """The name of the file or folder; `submission` may have been another's at another time."""
+    adjustments: tuple[Adjustment, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """The points of the gradebook: the score with all adjustments, at least 0."""
+        return max(0.0, self.score + sum(one.points for one in self.adjustments))
 
     def to_json(self) -> str:
         """Return the result as a JSON object."""
@@ -104,8 +119,9 @@ class Result:
             if written != FORMAT:
                 raise ValueError(f"a result of format {written}, not {FORMAT}")
             kinds = {"problems": Problem, "items": Item, "policy": Finding}
+            kinds["adjustments"] = Adjustment
             for name, kind in kinds.items():
-                fields[name] = tuple(kind(**entry) for entry in fields[name])
+                fields[name] = tuple(kind(**entry) for entry in fields.get(name, ()))
             return cls(**fields)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a result: {type(error).__name__}: {error}") from None

@@ -6,7 +6,7 @@ no file that the grader replaces anyway.
 
 import ast
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cli import GIVEN, check_can_write, run
@@ -78,6 +78,18 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
     for reason in dict.fromkeys(reason for _, reason in left_out):
         places = (path.as_posix() for path, why in left_out if why == reason)
         print(f"  {reason}: {', '.join(places)}")
+    for words in broken(root, packed):
+        print(f"\nPacked, but no valid Python, so that whatever imports it is wrong: {words}")
+
+
+def broken(root: Path, packed: Sequence[Path]) -> Iterator[str]:
+    """Say of each module that does not parse where it breaks."""
+    for path in packed:
+        if path.suffix == ".py":
+            try:
+                parse(root, path)
+            except ValueError as error:
+                yield str(error)
 
 
 def parse(root: Path, place: Path) -> ast.Module:

@@ -65,7 +65,7 @@ def trials(observe):
         ("contractions", tokenizer(merges=ACROSS), f"{AWKWARD['contractions']} {BORDERS[1]}"),
         ("numbers", tokenizer(merges=ACROSS), f"{AWKWARD['numbers']} {BORDERS[0]}"),
         ("runs of white space", tokenizer(merges=ACROSS), "a  b\n\n c \n\td  "),
-        ("line ends", tokenizer(merges=ACROSS), "a\r\nb\r\n\r\n  c\n \nd"),
+        ("line ends", tokenizer(merges=ACROSS), "a\r\nb\r\n\r\n  c\r \nd"),
         ("text that is not ASCII", tokenizer(merges=ACROSS), "e\u0301a\u00e9b \u4f60a \ufb01"),
         ("repeated letters", repeats, "a aa aaa aaaa aaaaa aaaaaaa"),
         ("merges out of the order of length", tokenizer(merges=by_rank), "abc abcd bcd abcabcd"),
@@ -395,9 +395,9 @@ def test_decode_replaces_malformed_bytes(observe, row):
 
 
 def test_special_tokens_may_be_next_to_each_other_in_random_text(observe, rng):
-    specials = [STOP, "PAUSE"]
+    specials = [STOP, "HALTED"]  # None ends as the other begins: which would win is asked above.
     given = tokenizer(specials)
-    parts = [*specials, "dog", " fox", "STO", "USE", " ", "pause"]
+    parts = [*specials, "dog", " fox", "STO", "TED", " ", "halted"]
     texts = ["".join(rng.choice(np.array(parts, object), 12)) for _ in range(15)]
     examine(observe, given, texts)
 

@@ -1,10 +1,8 @@
 """Training byte-pair encoding."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
-from compare import expect, expect_equal, noting
+from compare import expect, expect_equal, noting, runs
 from mistakes import merges as mistakes
 from oracles import text as oracles
 from probes.text import train_bpe, train_bpe_in_parallel, train_bpe_on_nothing, train_bpe_time
@@ -349,9 +347,11 @@ def test_train_stops_at_special_tokens_and_never_counts_them(observe, rng, speci
     "specials", [[END, "<|pad|>"], ["dog", " the"], ["DOG", "Lies", END.upper(), END]]
 )
 def test_train_takes_several_special_tokens(observe, rng, specials):
-    examine(observe, text_with(rng, [END]), 4, [END])
+    one = examine(observe, text_with(rng, [END]), 4, [END])
     with noting("with one special token; there may be several"):
-        check_vocab(*examine(observe, text_with(rng, specials), 25, specials))
+        several = examine(observe, text_with(rng, specials), 25, specials)
+        if runs(lambda: check_vocab(*one)):  # Else another item says what the vocabulary lacks.
+            check_vocab(*several)
 
 
 def test_train_gives_a_special_token_of_one_byte_no_second_id(observe, rng):
@@ -383,28 +383,6 @@ def test_train_lists_all_tokens_in_the_vocabulary(observe):
     seen = observe(train_bpe, text=2 * text, vocab_size=263, special_tokens=[END])
     expect(not seen["unlike"], f"{NAME} returned {seen['unlike']}", "wrong-type")
     check_vocab(*examine(observe, 2 * text, 6))
-
-
-def test_train_gives_the_same_merges_on_a_longer_text(observe, rng):
-    words = [f" {word}" for word in PROSE.split()]
-    chance = 1 / np.arange(1, len(words) + 1)
-    picks = rng.choice(np.array(words, object), 12000, p=chance / chance.sum())
-    examine(observe, "".join(picks).encode(), 40, [END])
-
-
-def test_merges_are_made_of_earlier_tokens(observe, rng):
-    letters = "".join(rng.choice(list("abcd "), 400))
-    seen = observe(train_bpe, text=letters.encode(), vocab_size=300, special_tokens=[END])
-    check_kinds(seen)
-    known = {bytes([byte]) for byte in range(256)}
-    for left, right in seen["merges"]:
-        expect(
-            left in known and right in known,
-            f"{NAME}: the merge ({left!r}, {right!r}) uses a token that no earlier merge made",
-        )
-        known.add(left + right)
-    again = [merge for merge, count in Counter(seen["merges"]).items() if count > 1]
-    expect(not again, f"{NAME}: these merges occur more than once: {again}")
 
 
 def test_train_takes_an_empty_list_of_special_tokens(observe):
@@ -487,7 +465,7 @@ def test_train_counts_every_word_of_a_large_text(observe, rng, separator, repeat
     picks = rng.permutation(np.repeat(np.array(words, object), repeats))
     parts = np.array_split(picks, 400)
     text = "".join(f"{separator}.{''.join(part)}" for part in parts).encode()
-    examine_large(observe, text=text, vocab_size=290, special_tokens=[RARE])
+    examine_large(observe, text=text, vocab_size=280, special_tokens=[RARE])
 
 
 def test_train_gives_the_same_in_parallel(observe, rng):

@@ -1,5 +1,6 @@
 """What is written from a result, for whom.
 
+adjustments.py     points that an instructor gives or takes
 reading.py         what a student may see of an item, what to do next
 gradescope.py      results.json
 gradebook.py       gradebook.csv

@@ -48,7 +48,7 @@ def class_page(
     """
     everyone = sorted(results, key=natural_order)
     mistakes = find_mistakes(everyone)
-    scores = [result.score for result in everyone]
+    scores = [result.total for result in everyone]
     rows = [(r, marks_of(r), {p.problem: p for p in r.problems}) for r in everyone]
     return render(
         "class_page.html",
@@ -122,7 +122,7 @@ def _bins(results: Sequence[Result]) -> list[int]:
     """How many scores lie in each tenth of the points possible."""
     bins = [0] * NUM_BINS
     for result in results:
-        share = result.score / result.max_score if result.max_score else 0.0
+        share = result.total / result.max_score if result.max_score else 0.0
         bins[min(max(int(share * NUM_BINS + 1e-9), 0), NUM_BINS - 1)] += 1
     return bins
 

@@ -10,6 +10,7 @@ from cs_grader.results import reading
 
 HEAD = ("score", "max_score", "isolation", "note")
 PEOPLE = ("names", "addresses")
+ADJUSTED = ("adjustment", "reason")
 NOTE_CHARS = 500
 FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What spreadsheets take for the beginning of a formula, in full width too."""
@@ -37,23 +38,33 @@ def gradebook_csv(
         return [_cell(submission), *map(_cell, known if people else ())]
 
     names = PEOPLE if people else ()
-    writer.writerow(["submission", *names, *HEAD, *(_cell(column) for column in columns)])
+    adjusted = ADJUSTED if any(result.adjustments for result in results) else ()
+    writer.writerow(["submission", *names, *HEAD, *adjusted, *map(_cell, columns)])
     for name, fault in sorted((faults or {}).items()):
-        empty = [""] * len(columns)
+        empty = [""] * (len(adjusted) + len(columns))
         writer.writerow([*who(name), "", "", "", _cell(f"NOT GRADED: {fault}"), *empty])
     for result in results:
         earned = {problem.problem: number(problem.points) for problem in result.problems}
         writer.writerow(
             [
                 *who(result.submission),
-                number(result.score),
+                number(result.total),
                 number(result.max_score),
                 _cell(result.isolation),
                 _cell(reading.remark(result)),
+                *(_adjustments(result) if adjusted else ()),
                 *(earned.get(column, "") for column in columns),
             ]
         )
     return f"\ufeff{text.getvalue()}"  # Excel takes it for UTF-8 only so.
+
+
+def _adjustments(result: Result) -> tuple[str, str]:
+    """By how much the score is not the sum of the problems, and why."""
+    if not result.adjustments:
+        return "", ""
+    reasons = "; ".join(one.reason for one in result.adjustments)
+    return number(result.total - result.score), _cell(reasons)
 
 
 def problems_of(results: Sequence[Result]) -> dict[str, Problem]:

@@ -42,7 +42,7 @@ def results_json(
         if problem.hidden_wrong:
             tests.append(_of_hidden(problem, f"{number}.{MAX_ITEMS + 1}", hidden_items))
     results = {
-        "score": _points(result.score, result.max_score),
+        "score": _points(result.total, result.max_score),
         "execution_time": round(max(result.seconds, 0.0), 2),
         "output": "\n".join([*([unfinished] if unfinished else []), *_summary(result)]),
         "output_format": "text",
@@ -113,7 +113,8 @@ def _summary(result: Result) -> list[str]:
         f"{len(group)} checks say: {reading.explanation(group[0])}"
         for group in reading.everywhere(result)
     ]
-    return [*reading.advice(result), *shared, f"Isolation: {isolation}"]
+    adjusted = map(reading.adjusted, result.adjustments)
+    return [*adjusted, *reading.advice(result), *shared, f"Isolation: {isolation}"]
 
 
 def _points(points: float, max_points: float) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cs_grader.plain_text import one_line, plain
-from cs_grader.result import Finding, Item, Problem, Result
+from cs_grader.result import Adjustment, Finding, Item, Problem, Result
 
 RUBRIC = Path(__file__).parents[2] / "tests" / "rubric.toml"
 
@@ -171,6 +171,12 @@ def is_right(problem: Problem) -> bool:
 def shown_points(points: float) -> str:
     """Points with one decimal, rounded down: only what has no failure shows all of its points."""
     return f"{math.floor(points * 10 + 1e-9) / 10:.1f}"
+
+
+def adjusted(by: Adjustment) -> str:
+    """One line such as "-5 points: two days late"."""
+    amount = f"{by.points:+g} point{'' if abs(by.points) == 1 else 's'}"
+    return f"{amount}: {by.reason}" if by.reason else amount
 
 
 def title(problem: Problem) -> str:

@@ -146,7 +146,7 @@ def _grade_one(
         folder.mkdir(parents=True, exist_ok=True)
         one = Examination(submission.name, terms, on_item, submission.handed_in_as)
         known = one.run(submission.source, lambda key: _known(folder, submission, key, terms))
-        result = known or result_of(one)
+        result = _adjusted(known or result_of(one), submission)
         write_outputs(result, folder)
         check_class(result)
         # Last: a resumed batch takes this file as the sign that all is done.
@@ -160,6 +160,11 @@ def _grade_one(
         )
         return Graded(submission=submission, fault=plain(words, MAX_FAULT))
     return Graded(submission=submission, result=result)
+
+
+def _adjusted(result: Result, submission: Submission) -> Result:
+    """A result with the adjustments of now, which may be others than when it was graded."""
+    return dataclasses.replace(result, adjustments=submission.adjustments)
 
 
 def look_up(
@@ -192,7 +197,7 @@ def look_up(
                 fault = "handed in anew: grade it with --resume"
                 graded.append(Graded(submission=submission, fault=fault))
                 continue
-            result = dataclasses.replace(result, submission=submission.name)
+            result = dataclasses.replace(_adjusted(result, submission), submission=submission.name)
             write_outputs(result, path.parent)
             graded.append(Graded(submission=submission, result=result))
     return graded

@@ -3,11 +3,13 @@
 import re
 import unicodedata
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
+from cs_grader.result import Adjustment
+from cs_grader.results.adjustments import ADJUSTED, adjustments_in
 from cs_grader.trusted.clean_copy import ADAPTERS, JUNK, normal
 
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
@@ -27,6 +29,7 @@ class Submission:
     """The name of the file or folder, as it is."""
     people: str = ""
     addresses: str = ""
+    adjustments: tuple[Adjustment, ...] = ()
 
 
 def find_submissions(path: Path) -> tuple[list[Submission], bool]:
@@ -39,7 +42,7 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
         The submissions by name, and whether it is a folder of them.
 
     Raises:
-        ValueError: There is nothing to grade, or Gradescope's file of names cannot be read.
+        ValueError: There is nothing to grade, or a file about all submissions cannot be read.
     """
     if path.is_file():
         if not zipfile.is_zipfile(path):
@@ -60,13 +63,15 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
             found[name.casefold()] = Submission(name, handed_in(entry), entry.name, *who)
     if not found:
         raise ValueError(f"{path} holds no submission: neither folders nor zips")
-    return sorted(found.values(), key=lambda submission: submission.name), True
+    adjusted = adjustments_in(path, [submission.name for submission in found.values()])
+    everyone = (replace(one, adjustments=adjusted[one.name]) for one in found.values())
+    return sorted(everyone, key=lambda submission: submission.name), True
 
 
 def passed_over(path: Path) -> list[str]:
-    """Return the names of what lies in a folder of submissions and is neither one nor EXPORTED."""
+    """Name what lies in a folder of submissions and is neither one nor about all of them."""
     others = [entry.name for entry in sorted(path.iterdir()) if not may_be_handed_in(entry)]
-    return [name for name in others if name != EXPORTED]
+    return [name for name in others if name not in (EXPORTED, ADJUSTED)]
 
 
 def may_be_handed_in(entry: Path) -> bool:

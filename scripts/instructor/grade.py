@@ -207,7 +207,7 @@ class Report:
                 print_result(f"{name}: NOT GRADED: {graded.fault}")
             else:
                 note = f" ({result.note})" if result.note else ""
-                print_result(f"{name}: {shown_points(result.score)} of {result.max_score:g}{note}")
+                print_result(f"{name}: {shown_points(result.total)} of {result.max_score:g}{note}")
                 self.each = max(self.each, len(result.items))
             self.done[name] = self.each
             self.show_progress()

@@ -56,17 +56,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def problem_called(name: str) -> str:
-    """Find a problem by its id, or by a part of its id, its title or an adapter's name."""
-    if name in report.RUBRIC:
-        return name
-    wanted = re.sub(r"\W+", "_", name.lower())
-    found = [
+    """Find a problem by its id, or by words of its id, its title or its adapters, in any order."""
+    titles = {problem: entry["title"].lower() for problem, entry in report.RUBRIC.items()}
+    found = [problem for problem, title in titles.items() if name.lower() in (problem, title)]
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    found = found or [
         problem
         for problem, entry in report.RUBRIC.items()
-        if any(
-            wanted in re.sub(r"\W+", "_", one.lower())
-            for one in (problem, entry["title"], *entry["adapters"])
-        )
+        if all(word in " ".join([problem, titles[problem], *entry["adapters"]]) for word in words)
     ]
     if len(found) != 1:
         msg = f"{name!r} is {'no problem' if not found else 'one of several'}: give one of "

@@ -29,6 +29,9 @@ def test_what_was_solved_before_is_counted_with_what_is_solved_now(tmp_path):
         ("swiglu", "positionwise_feedforward"),
         ("run_get_batch", "data_loading"),
         ("Feed-forward network (SwiGLU)", "positionwise_feedforward"),
+        ("network, feed forward", "positionwise_feedforward"),
+        ("Multi-head self-attention", "multihead_self_attention"),
+        ("rope attention", "multihead_self_attention_with_rope"),
     ],
 )
 def test_a_problem_has_the_names_of_the_handout_and_of_its_adapter(name, problem):

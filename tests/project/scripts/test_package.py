@@ -101,6 +101,14 @@ def test_packages_beside_the_adapters_are_in_the_zip(root, tmp_path):
     assert packed == files.keys() - {"tests/helpers/unused.py"}
 
 
+def test_a_module_that_does_not_parse_is_packed_and_named(root, tmp_path, capsys):
+    write_files(root, {"cs_basics/layers.py": "x = (\n"})
+    package.main(tmp_path / "out.zip", root)
+    assert "cs_basics/layers.py" in names(tmp_path / "out.zip")
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.endswith("is wrong: cs_basics/layers.py, line 1: '(' was never closed")
+
+
 def test_the_same_code_makes_the_same_zip(root, tmp_path):
     for out in ("first.zip", "second.zip"):
         package.main(tmp_path / out, root)

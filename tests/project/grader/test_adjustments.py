@@ -1,0 +1,91 @@
+"""adjust.csv: points that an instructor gives or takes, on every page and in the gradebook."""
+
+import csv
+import dataclasses
+import json
+
+import pytest
+import sample_results
+from files import write_files
+
+from cs_grader.results.gradebook import gradebook_csv
+from cs_grader.results.write import write_outputs
+from cs_grader.trusted import batch
+from cs_grader.trusted.submissions import find_submissions, passed_over
+
+HEAD = "name,points,reason\n"
+
+
+def class_of(folder, adjustments):
+    files = {f"{name}/tests/adapters.py": "" for name in ("ann", "Bob K", "cyd")}
+    return write_files(folder, files | {"adjust.csv": adjustments})
+
+
+def test_points_are_added_up_for_whoever_is_named(tmp_path):
+    text = f'\ufeff{HEAD}Bob K,-5,two days late\nBob K,+1.5,\ncyd,3,"a talk, and more"\n'
+    path = class_of(tmp_path, text)
+    found, is_batch = find_submissions(path)
+    assert is_batch
+    assert {one.name: [(a.points, a.reason) for a in one.adjustments] for one in found} == {
+        "ann": [],
+        "Bob K": [(-5.0, "two days late"), (1.5, "")],
+        "cyd": [(3.0, "a talk, and more")],
+    }
+    assert passed_over(path) == []
+
+
+BAD = {
+    "Bob,-5,late\n": r"line 2: nobody is called 'Bob': do you mean Bob K\?",
+    "ann,1,\nzoe,1,\n": "line 3: nobody is called 'zoe': use a name of the gradebook",
+    "ann,five,late\n": "line 2: points = 'five': use a number",
+    "ann,nan,late\n": "line 2: points = 'nan': use a number",
+    "ann,5\n": "line 2: 2 columns, expected 3",
+    'ann,5,"late\n': "is no table of name, points, reason",
+}
+
+
+@pytest.mark.parametrize("rows", BAD)
+def test_a_table_that_says_nothing_certain_is_refused_in_a_line(tmp_path, rows):
+    with pytest.raises(ValueError, match=BAD[rows]) as refused:
+        find_submissions(class_of(tmp_path, HEAD + rows))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "student,points\n"])
+def test_a_table_with_other_columns_is_refused(tmp_path, text):
+    with pytest.raises(ValueError, match=r"name,? ?points,? ?reason"):
+        find_submissions(class_of(tmp_path, text))
+
+
+def test_every_output_shows_the_points_and_the_reason(tmp_path):
+    class_of(tmp_path / "in", f"{HEAD}cyd,-5,two days late\nann,-500,copied\n")
+    found, _ = find_submissions(tmp_path / "in")
+    items = [sample_results.item("linear"), sample_results.item("rope")]
+    for one in found:
+        folder = tmp_path / "out" / one.name
+        folder.mkdir(parents=True)
+        plain = sample_results.result(items, one.name, handed_in_as=one.handed_in_as)
+        plain = dataclasses.replace(plain, key=batch._key_of(one))
+        (folder / batch.RESULT_FILE).write_text(plain.to_json())
+    graded = batch.look_up(found, lambda one: tmp_path / "out" / one.name)
+    batch.write_gradebook(graded, tmp_path / "out")
+
+    with (tmp_path / "out" / "gradebook.csv").open(encoding="utf-8-sig") as file:
+        rows = {row["submission"]: row for row in csv.DictReader(file)}
+    columns = ("score", "adjustment", "reason")
+    assert {name: tuple(row[c] for c in columns) for name, row in rows.items()} == {
+        "ann": ("0", "-7", "copied"),
+        "Bob K": ("7", "", ""),
+        "cyd": ("2", "-5", "two days late"),
+    }
+    of_cyd = tmp_path / "out" / "cyd"
+    assert json.loads((of_cyd / "results.json").read_text())["score"] == 2
+    for path in (*of_cyd.glob("*.html"), of_cyd / "report.md", tmp_path / "out" / "index.html"):
+        assert "-5 points: two days late" in path.read_text(encoding="utf-8")
+
+
+def test_a_class_without_adjustments_has_no_column_for_them(tmp_path):
+    result = sample_results.result([sample_results.item()])
+    assert "adjustment" not in gradebook_csv([result])
+    write_outputs(result, tmp_path)
+    assert "points:" not in (tmp_path / "index.html").read_text(encoding="utf-8")
