@@ -94,8 +94,8 @@ def right_in_each_dtype(
         adapter: What is asked.
         draw: Draws the case, if not as the adapter does.
         required: Types that may not be refused.
-        is_small: Whether it is built from no other. Then its answer has to be of that type; what is
-            built from it would pay for the same once more.
+        is_small: Whether the answer has to be of that type and about as exact. What is built from
+            such parts would pay for the same once more.
     """
 
     @pytest.mark.parametrize("dtype", TOLERANCES)
