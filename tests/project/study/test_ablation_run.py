@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from token_files import write_token_file
+from runs import write_token_file
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
