@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from processes import held_elsewhere
-from run_rows import folder_of, rows_of
+from runs import folder_of, rows_of
 from test_training import assert_same_bits, assert_same_run, final_state, timeless_rows
 
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
@@ -59,14 +59,40 @@ def damage(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
-    tiny_config, whole, before_update, number
+def stop_by(number):
+    return lambda _: os.kill(os.getpid(), number)
+
+
+def shorten(tokens):
+    """Take the last token: where nobody looks, to read beyond the last page kills this process."""
+    os.truncate(tokens / "valid.bin", (tokens / "valid.bin").stat().st_size - 2)
+
+
+BROKEN = {
+    "by Ctrl-C": (8, stop_by(signal.SIGINT), TrainingStoppedError, "SIGINT after step 8", 8),
+    "by a closed terminal": (8, stop_by(signal.SIGHUP), TrainingStoppedError, "SIGHUP after", 8),
+    "in its last update": (20, stop_by(signal.SIGTERM), TrainingStoppedError, "after step 20", 20),
+    "by a text that is deleted": (
+        8, lambda tokens: (tokens / "train.bin").unlink(), FileNotFoundError,
+        r"train\.bin .*in use", 5,
+    ),
+    "by a text that shrinks": (8, shorten, ValueError, r"valid\.bin .*in use", 5),
+}  # fmt: skip
+"""How a run ends: when an update is due, what happens, the error, what it says, the step saved."""
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_run_that_is_broken_off_says_why_and_goes_on_bit_for_bit(
+    tiny_config, whole, before_update, how
 ):
-    before_update(8, lambda: os.kill(os.getpid(), number))
-    with pytest.raises(TrainingStoppedError, match=f"{number.name} after step 8"):
+    at_step, happen, error, words, saved = BROKEN[how]
+    before_update(at_step, lambda: happen(folder_of(tiny_config).tokens))
+    with pytest.raises(error, match=words):
         train_run(tiny_config)
-    assert final_state(tiny_config)["iteration"] == 8
+    assert final_state(tiny_config)["iteration"] == saved
+    assert "final/loss" not in rows_of(tiny_config)[-1]
+    # A shortened one is refused; without it, the text is encoded again.
+    (folder_of(tiny_config).tokens / "valid.bin").unlink()
     train_run(tiny_config, resume=True)
     assert_same_run(whole, tiny_config)
 
@@ -254,27 +280,6 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     (small_disk / "junk").unlink()
     train_run(config, resume=True)
     assert_same_run(whole, config)
-
-
-@pytest.mark.parametrize(("name", "is_gone"), [("train", True), ("valid", False)])
-def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(
-    tiny_config, before_update, name, is_gone
-):
-    path = folder_of(tiny_config).tokens / f"{name}.bin"
-    # By a token: where nobody looks, reading beyond the last page would kill this process.
-    before_update(8, path.unlink if is_gone else lambda: os.truncate(path, path.stat().st_size - 2))
-    with pytest.raises((FileNotFoundError, ValueError), match=rf"{name}\.bin .*in use"):
-        train_run(tiny_config)
-    assert final_state(tiny_config)["iteration"] == 5
-
-
-def test_a_signal_during_the_last_update_stops_the_run_too(tiny_config, whole, before_update):
-    before_update(tiny_config.run.max_steps, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    with pytest.raises(TrainingStoppedError, match=f"after step {tiny_config.run.max_steps}"):
-        train_run(tiny_config)
-    assert "final/loss" not in rows_of(tiny_config)[-1]
-    train_run(tiny_config, resume=True)
-    assert_same_run(whole, tiny_config)
 
 
 def test_a_signal_while_the_last_checkpoint_is_written_is_heard(tiny_config, monkeypatch):
