@@ -28,12 +28,6 @@ from cs_basics.run.trainer import Trainer
 
 
 @pytest.fixture
-def whole(finished):
-    """The run, left alone."""
-    return finished
-
-
-@pytest.fixture
 def before_update(monkeypatch):
     """Have something happen once, when the update of a step is due."""
 
@@ -83,7 +77,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_run_that_is_broken_off_says_why_and_goes_on_bit_for_bit(
-    tiny_config, whole, before_update, how
+    tiny_config, finished, before_update, how
 ):
     at_step, happen, error, words, saved = BROKEN[how]
     before_update(at_step, lambda: happen(folder_of(tiny_config).tokens))
@@ -94,7 +88,7 @@ def test_a_run_that_is_broken_off_says_why_and_goes_on_bit_for_bit(
     # A shortened one is refused; without it, the text is encoded again.
     (folder_of(tiny_config).tokens / "valid.bin").unlink()
     train_run(tiny_config, resume=True)
-    assert_same_run(whole, tiny_config)
+    assert_same_run(finished, tiny_config)
 
 
 def test_the_random_states_go_on_too(tiny_config, before_update):
@@ -141,7 +135,7 @@ def test_what_is_ignored_at_the_start_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
+def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, finished, caplog):
     train_run(tiny_config.replace(max_steps=15))
     folder = folder_of(tiny_config)
     older, newest = folder.all_checkpoints()
@@ -155,7 +149,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog)
     assert str(newest) in skipped[0]
     assert f"going on from step 10 ({older})" in caplog.text
     # The schedule of the first fifteen updates was another one.
-    assert [row["step"] for row in timeless_rows(whole)] == [
+    assert [row["step"] for row in timeless_rows(finished)] == [
         row["step"] for row in timeless_rows(tiny_config)
     ]
     assert read_checkpoint(newest).progress
@@ -171,15 +165,15 @@ def test_when_all_are_damaged_nothing_is_trained(tiny_config):
         train_run(tiny_config, resume=True)
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whole):
+def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, finished):
     train_run(tiny_config.replace(max_steps=3))
     shutil.rmtree(folder_of(tiny_config).checkpoints)
     train_run(tiny_config, resume=True)
-    assert_same_run(whole, tiny_config)
+    assert_same_run(finished, tiny_config)
 
 
 def test_a_run_killed_while_its_text_is_prepared_is_resumed_and_its_folder_not_taken_for_free(
-    tiny_config, whole, monkeypatch, tmp_path
+    tiny_config, finished, monkeypatch, tmp_path
 ):
     killed = tiny_config.replace(run_dir=tmp_path / "killed")
 
@@ -194,7 +188,7 @@ def test_a_run_killed_while_its_text_is_prepared_is_resumed_and_its_folder_not_t
     with pytest.raises(ValueError, match="already holds a run"):
         train_run(killed.replace(vocab_size=290))
     train_run(killed, resume=True)
-    assert_same_bits(final_state(whole), final_state(killed))
+    assert_same_bits(final_state(finished), final_state(killed))
 
 
 def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights_and_the_end_is_always_validated(
@@ -262,7 +256,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
-    tiny_config, whole, small_disk, before_update
+    tiny_config, finished, small_disk, before_update
 ):
     config = tiny_config.replace(run_dir=small_disk / "run")
 
@@ -279,7 +273,7 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     assert not list(folder.checkpoints.glob("*.tmp"))
     (small_disk / "junk").unlink()
     train_run(config, resume=True)
-    assert_same_run(whole, config)
+    assert_same_run(finished, config)
 
 
 def test_a_signal_while_the_last_checkpoint_is_written_is_heard(tiny_config, monkeypatch):
