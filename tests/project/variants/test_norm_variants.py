@@ -3,7 +3,6 @@
 import math
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from models import NORM_FORMULAS, rms
@@ -11,7 +10,6 @@ from models import NORM_FORMULAS, rms
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.model import NORMS as KINDS
 from cs_basics.variants.norms import (
-    GatedRMSNorm,
     GemmaRMSNorm,
     GroupRMSNorm,
     LlamaRMSNorm,
@@ -30,20 +28,11 @@ TOLERANCE = {
 }
 
 
-def opened(gate):
-    return gate / (1 + np.exp(-gate))
-
-
-# What makes each norm, and what it returns of x, eps, its parameters by name and a gate.
+# What makes each norm, and what it returns of x, eps and its parameters by name.
 NORMS = {name: (KINDS[name], formula) for name, formula in NORM_FORMULAS.items()} | {
     "partial-8th": (
         partial(PartialRMSNorm, fraction=1 / 8),
         lambda x, eps, weight: rms(x, eps, x[..., :3]) * weight,
-    ),
-    "gated": (GatedRMSNorm, lambda x, eps, weight, gate: rms(x, eps) * weight * opened(gate)),
-    "gate first": (
-        partial(GatedRMSNorm, gate_first=True),
-        lambda x, eps, weight, gate: rms(x * opened(gate), eps) * weight,
     ),
 }
 each_norm = pytest.mark.parametrize("name", NORMS)
@@ -51,19 +40,19 @@ each_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 
 
 def build(name, dtype=torch.float64, leading=(5,), device=None):
-    """Return a norm with a random gain, and its inputs: x, and a gate where it takes one."""
+    """Return a norm with a random gain, and its input."""
     torch.manual_seed(0)
     kind, _ = NORMS[name]
     norm = kind(D_MODEL, EPS, device, dtype)
     for parameter in norm.parameters():
         torch.nn.init.uniform_(parameter, 0.5, 2.0)
-    return norm, (0.5 + torch.randn(1 + ("gate" in name), *leading, D_MODEL)).to(dtype).unbind()
+    return norm, (0.5 + torch.randn(*leading, D_MODEL)).to(dtype)
 
 
-def answer(name, norm, x, *gate):
+def answer(name, norm, x):
     _, formula = NORMS[name]
-    given = dict(norm.named_parameters()) | dict(zip(["gate"], gate, strict=False))
-    wide = {key: value.detach().double().numpy() for key, value in {"x": x, **given}.items()}
+    given = {"x": x, **dict(norm.named_parameters())}
+    wide = {key: value.detach().double().numpy() for key, value in given.items()}
     return torch.from_numpy(formula(eps=EPS, **wide))
 
 
@@ -78,38 +67,36 @@ def assert_close(found, exact, tolerance):
 def test_a_norm_is_its_definition_in_the_dtype_of_its_input_rounded_once(
     name, dtype, has_wide_gain
 ):
-    norm, inputs = build(name, dtype, (2, 25))
+    norm, x = build(name, dtype, (2, 25))
     if has_wide_gain:
         norm = norm.to(torch.promote_types(dtype, torch.float32))
-    result = norm(*inputs)
+    result = norm(x)
     assert result.dtype == dtype
-    assert_close(result, answer(name, norm, *inputs), TOLERANCE[dtype])
+    assert_close(result, answer(name, norm, x), TOLERANCE[dtype])
 
 
 @each_norm
 @pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
 def test_the_gradients_are_those_of_finite_differences(name, leading):
-    norm, inputs = build(name, leading=leading)
-
+    norm, x = build(name, leading=leading)
     names, weights = zip(*norm.named_parameters(), strict=True)
 
-    def call(*given):
-        weights = dict(zip(names, given, strict=False))
-        return torch.func.functional_call(norm, weights, given[len(names) :])
+    def call(x, *weights):
+        return torch.func.functional_call(norm, dict(zip(names, weights, strict=True)), x)
 
-    arguments = [a.detach().clone().requires_grad_() for a in (*weights, *inputs)]
+    arguments = [a.detach().clone().requires_grad_() for a in (x, *weights)]
     assert torch.autograd.gradcheck(call, arguments)
 
 
 @each_norm
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_gradients_keep_the_dtype_and_are_rounded_once(name, dtype):
-    norm, inputs = build(name, dtype)
+    norm, x = build(name, dtype)
     found = []
     for to in (dtype, torch.float64):
-        leaves = [x.to(to).requires_grad_() for x in inputs]
-        result = norm.to(to)(*leaves)
-        found.append(torch.autograd.grad(result, [*leaves, *norm.parameters()], result.sign()))
+        leaf = x.to(to).requires_grad_()
+        result = norm.to(to)(leaf)
+        found.append(torch.autograd.grad(result, [leaf, *norm.parameters()], result.sign()))
     for one, exact in zip(*found, strict=True):
         assert one.dtype == dtype
         # The order of Llama rounds the gradient once more on its way, and so does each sum.
@@ -118,20 +105,20 @@ def test_gradients_keep_the_dtype_and_are_rounded_once(name, dtype):
 
 @each_norm
 def test_a_norm_survives_zeros_and_large_values_and_hides_nothing_that_is_not_finite(name):
-    norm, (x, *gate) = build(name, torch.float32, (4,))
+    norm, x = build(name, torch.float32, (4,))
     rows = torch.stack([torch.zeros_like(x[0]), 1e18 * x[1].sign(), x[2], x[3]]).requires_grad_()
-    assert_close(norm(rows, *gate)[:2], answer(name, norm, rows, *gate)[:2], 1e-6)
-    norm(rows, *gate)[:2].sum().backward()
+    assert_close(norm(rows)[:2], answer(name, norm, rows)[:2], 1e-6)
+    norm(rows)[:2].sum().backward()
     assert rows.grad.isfinite().all()
     with torch.no_grad():
         rows[2, 1], rows[3, 1] = math.inf, math.nan
-    assert norm(rows, *gate)[:, 1].isnan().tolist() == [False, False, True, True]
+    assert norm(rows)[:, 1].isnan().tolist() == [False, False, True, True]
 
 
 @each_norm
 def test_a_norm_lives_where_it_is_told(name):
-    norm, inputs = build(name, torch.bfloat16, device="meta")
-    assert norm(*(x.to("meta") for x in inputs)).device.type == "meta"
+    norm, x = build(name, torch.bfloat16, device="meta")
+    assert norm(x.to("meta")).device.type == "meta"
     assert {p.dtype for p in norm.state_dict().values()} == {torch.bfloat16}
 
 
@@ -143,7 +130,7 @@ def test_gemmas_norm_starts_as_rmsnorm_with_weights_of_zero():
 
 @pytest.mark.parametrize(("low", "bits"), [(torch.bfloat16, 8), (torch.float16, 11)], ids=str)
 def test_the_order_of_llama_rounds_twice_and_the_definition_once(low, bits):
-    norm, (x,) = build("rmsnorm-llama", low, (200,))
+    norm, x = build("rmsnorm-llama", low, (200,))
     once, worst, halved = 2.0**-bits, {}, []
     for kind in (RMSNorm, LlamaRMSNorm):
         other = kind(D_MODEL, dtype=low)
@@ -171,10 +158,6 @@ def test_partial_rmsnorm_measures_its_fraction_rounded_up(fraction, d_model, num
         (lambda: PartialRMSNorm(8, fraction=1.01), "fraction=1.01 must be"),
         (lambda: GroupRMSNorm(8, num_groups=0), "num_groups=0 must be a divisor of d_model=8"),
         (lambda: GroupRMSNorm(8, num_groups=3), "num_groups=3 must be a divisor"),
-        (
-            lambda: GatedRMSNorm(D_MODEL)(torch.ones(2, D_MODEL), torch.ones(D_MODEL)),
-            r"gate of shape \(24,\) must be like x, \(2, 24\)",
-        ),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong, message):
