@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from run_rows import folder_of, rows_of, values_of
-from token_files import write_token_file
+from runs import folder_of, rows_of, values_of, write_token_file
 
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
@@ -72,7 +71,7 @@ def assert_same_bits(left, right):
     elif isinstance(left, dict):
         assert left.keys() == right.keys()
         for key in left:
-            if key not in {"elapsed_s", "num_metrics_bytes"}:
+            if key not in {"elapsed_s", "waited_s", "num_metrics_bytes"}:
                 assert_same_bits(left[key], right[key])
     elif isinstance(left, list | tuple):
         for a, b in zip(left, right, strict=True):
@@ -96,7 +95,7 @@ def test_a_run_shorter_than_its_warm_up_warms_up_over_a_tenth_of_it(tiny_config,
     train_run(config)
     rates = values_of(config, "optim/lr")
     assert rates[3] == pytest.approx(0.04 * config.optim.lr)
-    assert max(rates) > 0.6 * config.optim.lr
+    assert max(rates) > 0.9 * config.optim.lr, "compiling was counted as updates"
     said = "shorter than its warm-up of 100 updates: the learning rate is at its highest after 3"
     assert caplog.text.count(said) == 1
     short = tiny_config.replace(max_steps=9, warmup_steps=10, run_dir=config.run.run_dir / "9")
@@ -270,13 +269,13 @@ def test_the_clock_ends_a_run_at_the_lowest_rate(tiny_config, monkeypatch):
     looks = itertools.count()
     ticking = SimpleNamespace(monotonic=lambda: next(looks) / 100)
     monkeypatch.setattr("cs_basics.run.clock.time", ticking)
-    config = tiny_config.replace(max_steps=None, max_minutes=5 / 60)
+    config = tiny_config.replace(max_steps=None, max_minutes=2 / 60)
     train_run(config)
     rates = values_of(config, "optim/lr")
     assert max(rates) > 0.5 * config.optim.lr
     assert rates[-1] < 0.05 * config.optim.lr
     (*_, end) = (row for row in rows_of(config) if "optim/lr" in row)
-    assert 4.9 < end["elapsed_s"] < 5.2
+    assert 1.9 < end["elapsed_s"] < 2.2
 
 
 @pytest.mark.parametrize("num_tokens", [2, 65, 32 * 9 + 5])

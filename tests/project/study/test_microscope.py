@@ -145,12 +145,7 @@ def test_the_script_draws_and_follows(succeeds, folder):
     assert "2.ln1" in finished.out
 
 
-def test_bad_input_is_one_line(refused, folder, tmp_path):
+def test_a_damaged_record_is_one_line(refused, folder):
     kept = folder.path / "microscope.jsonl"
     kept.write_text(json.dumps({"windows": 8, "step": 0}))
-    for options, message in (
-        ([folder.path], "microscope.jsonl cannot be read"),
-        ([folder.path, "--num-windows", 0], "--num-windows 0: use at least 1"),
-        ([tmp_path / "nothing"], "holds no run"),
-    ):
-        assert message in refused("microscope", *options)
+    assert "microscope.jsonl cannot be read" in refused("microscope", folder.path)
