@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from compare import expect, expect_equal, noting
+from compare import expect, expect_equal, noting, runs
 from mistakes import merges as mistakes
 from oracles import text as oracles
 from probes.text import train_bpe, train_bpe_in_parallel, train_bpe_on_nothing, train_bpe_time
@@ -349,9 +349,11 @@ def test_train_stops_at_special_tokens_and_never_counts_them(observe, rng, speci
     "specials", [[END, "<|pad|>"], ["dog", " the"], ["DOG", "Lies", END.upper(), END]]
 )
 def test_train_takes_several_special_tokens(observe, rng, specials):
-    examine(observe, text_with(rng, [END]), 4, [END])
+    one = examine(observe, text_with(rng, [END]), 4, [END])
     with noting("with one special token; there may be several"):
-        check_vocab(*examine(observe, text_with(rng, specials), 25, specials))
+        several = examine(observe, text_with(rng, specials), 25, specials)
+        if runs(lambda: check_vocab(*one)):  # Else another item says what the vocabulary lacks.
+            check_vocab(*several)
 
 
 def test_train_gives_a_special_token_of_one_byte_no_second_id(observe, rng):
@@ -487,7 +489,7 @@ def test_train_counts_every_word_of_a_large_text(observe, rng, separator, repeat
     picks = rng.permutation(np.repeat(np.array(words, object), repeats))
     parts = np.array_split(picks, 400)
     text = "".join(f"{separator}.{''.join(part)}" for part in parts).encode()
-    examine_large(observe, text=text, vocab_size=290, special_tokens=[RARE])
+    examine_large(observe, text=text, vocab_size=280, special_tokens=[RARE])
 
 
 def test_train_gives_the_same_in_parallel(observe, rng):
