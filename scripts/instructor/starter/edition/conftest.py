@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from conventions import asked_by_the_handout
 
 from cs_grader.result import Finding
 from cs_grader.rules.check import Policy, check_source
@@ -59,6 +60,10 @@ class FromScratch:
             lent[group] = OWN[group]
             row = row_of(self.run(item, nextitem, problem, lent))
             first |= {"borrowed": sorted({*lent.values()}), "with_borrowed": row["outcome"]}
+        if first.get("outcome") == "failed":
+            first |= asked_by_the_handout(
+                first, lambda: row_of(self.run(item, nextitem, problem, lent))["outcome"]
+            )
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
