@@ -98,7 +98,7 @@ def hidden_count(problem: Problem) -> str:
     """Say how many checks on hidden inputs failed; "" if none did."""
     if not problem.hidden_wrong:
         return ""
-    return f"{problem.hidden_wrong} of {problem.hidden} checks on hidden inputs were not passed."
+    return f"{problem.hidden_wrong} of {problem.hidden} checks on hidden inputs failed."
 
 
 def describe(finding: Finding) -> str:
@@ -262,7 +262,7 @@ def advice(result: Result) -> list[str]:
         return [*note, *(["Nothing is left to do."] if result.problems else [])]
     lines = [*([] if step.task == result.note else note), step.task, f"Try it with: {step.command}"]
     if step.waiting:
-        lines.append(f"It may explain what is wrong with: {step.waiting}.")
+        lines.append(f"That may also be why these are wrong: {step.waiting}.")
     return lines
 
 
