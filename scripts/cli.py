@@ -214,7 +214,25 @@ def _read_flags(main: Callable[..., None]) -> tuple[tuple[Any, ...], dict[str, A
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ValueError(_without_box(boxed.getvalue())) from None
+        raise ValueError(_near_flag(keep, _without_box(boxed.getvalue()))) from None
+
+
+def _near_flag(main: Callable[..., object], said: str) -> str:
+    """Add to what tyro says of an unknown flag the near ones of its subcommand, such as a preset.
+
+    tyro knows those that are spelt alike; --lr is also near --learning-rate, and --lerning-rate.
+    """
+    unknown = re.search(r"Unrecognized options: --([\w-]+)", said)
+    if unknown is None or "Perhaps you meant" in said:
+        return said
+    first = [word for word in sys.argv[1:2] if not word.startswith("-")]
+    with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):
+        tyro.cli(main, args=[*first, "--help"], config=(tyro.conf.OmitArgPrefixes,))
+    usage, _, page = shown.getvalue().partition("\n")
+    command = "".join(f" {word}" for word in first if f" {word} [" in usage)
+    initials = "".join(word[0] for word in unknown[1].split("-"))
+    near = f"Perhaps you meant: --{initials}. " if f"--{initials} " in page else ""
+    return re.sub(r"See (\S+) --help", rf"{near}See \1{command} --help", said)
 
 
 def names_in(arguments: Sequence[str]) -> set[str]:

@@ -18,7 +18,7 @@ from cli import run
 import cs_basics
 import cs_basics.run  # pyright: ignore[reportUnusedImport]
 import cs_basics.stories  # pyright: ignore[reportUnusedImport]
-import cs_basics.study.doctor.finding  # pyright: ignore[reportUnusedImport]
+import cs_basics.study.doctor.report  # pyright: ignore[reportUnusedImport]
 
 
 def main(
@@ -45,11 +45,12 @@ def main(
         cs_basics.__path__.insert(0, str(package))
     with line_of_error(submission):
         from cs_basics.settings.presets import preset_named
-        from cs_basics.study.doctor.finding import as_text
-        from cs_basics.study.doctor.of_run import of_config, of_metrics, of_run, read_log
+        from cs_basics.study.doctor.log import of_metrics, read_log
+        from cs_basics.study.doctor.of_run import of_config, of_run
+        from cs_basics.study.doctor.report import as_text
 
     if log is not None:
-        found, could_not = of_metrics(read_log(log), (0.0, 0.0))
+        found, could_not = of_metrics(read_log(log))
         print(as_text(found, [*could_not, "model, loss and batches: a log holds none of them"]))
     elif run_dir is not None:
         found = of_run(run_dir)

@@ -47,7 +47,7 @@ def main(
         settings["context_length"] = context_length
     config = import_llama(folder, out, **settings).model
     print(f"{out}: d_model {config.d_model}, {config.num_layers} layers, {config.num_heads} heads")
-    print(f"generate       {command_line('generate', out, '--prompt', 'Once upon a time')}")
+    print(f"generate       {command_line('generate', out, '--prompt', 'TEXT')}")
     print(f"evaluate       {command_line('evaluate', out, '--text', 'FILE')}")
 
 

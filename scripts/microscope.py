@@ -2,34 +2,28 @@
 
 python scripts/microscope.py runs/stories           # writes runs/stories/microscope.png
 python scripts/microscope.py runs/stories --follow  # ... again at each new checkpoint
-python scripts/microscope.py runs/stories --walk    # one sentence, step by step
 """
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
 import tyro
 from cli import check_can_write, print_result, progress_printer, run
 
 from cs_basics.run.atomic import write_atomically
 from cs_basics.run.folder import RunFolder
-from cs_basics.study.microscope import walk as walking
 from cs_basics.study.microscope.history import History
 from cs_basics.study.microscope.plot import plot_readings
 from cs_basics.study.microscope.reading import Reading
 
 LOOK_EVERY_S = 2.0
-SENTENCE = "Once upon a time there was a little girl who had a red ball."
 
 
 def main(
     run_dir: tyro.conf.Positional[Path],
     num_windows: int = 8,
     follow: bool = False,
-    walk: bool = False,
-    sentence: str = SENTENCE,
     out: Path | None = None,
 ) -> None:
     """Read the checkpoints of a run, finished or in progress, and draw what its norms read.
@@ -43,19 +37,13 @@ def main(
         num_windows: Windows of the validation text that the model reads.
         follow: Draw again after each new checkpoint, until the run has written its samples. After a
             run that was stopped, press Ctrl-C.
-        walk: Instead, print shapes and sizes of one sentence on its way through the model.
-        sentence: That sentence.
         out: The picture (PNG); none: microscope.png in the run folder.
     """
     if num_windows < 1:
         raise ValueError(f"--num-windows {num_windows}: use at least 1")
-    folder = RunFolder(run_dir)
-    if walk:
-        print_walk(folder, sentence)
-    else:
-        picture = run_dir / "microscope.png" if out is None else out
-        check_can_write(picture)
-        look(History(folder, num_windows), picture, follow=follow)
+    picture = run_dir / "microscope.png" if out is None else out
+    check_can_write(picture)
+    look(History(RunFolder(run_dir), num_windows), picture, follow=follow)
 
 
 def look(history: History, picture: Path, *, follow: bool) -> None:
@@ -86,18 +74,6 @@ def table(reading: Reading) -> Iterator[str]:
     columns = reading.norms, reading.rms, reading.largest, reading.mean_share
     for name, rms, largest, share in zip(*columns, strict=True):
         yield f"{name:<10} {rms:8.3f} {largest:9.2f} {share:8.3f}"
-
-
-def print_walk(folder: RunFolder, sentence: str) -> None:
-    """Print what one sentence goes through."""
-    model = folder.load_model()
-    ids = folder.load_tokenizer().encode(sentence)
-    if not 0 < len(ids) <= model.context_length:
-        raise ValueError(
-            f"--sentence has {len(ids)} tokens: use 1 to {model.context_length}, one context"
-        )
-    print(f"{sentence!r}: {len(ids)} tokens")
-    print(walking.as_text(walking.walk(model, torch.tensor([ids]))))
 
 
 if __name__ == "__main__":

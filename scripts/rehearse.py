@@ -19,6 +19,7 @@ from unittest.mock import patch
 import torch
 from cli import ROOT, definition_called, is_students, run
 
+from cs_basics.generate import Sampling
 from cs_basics.interop.llama import export_llama
 from cs_basics.interop.page_file import write_page
 from cs_basics.run import batches
@@ -29,7 +30,7 @@ from cs_basics.run.metrics import read_metrics
 from cs_basics.run.model import build_model
 from cs_basics.run.random_state import random_states, restore_random_states
 from cs_basics.run.run import train_run
-from cs_basics.run.samples import SAMPLING
+from cs_basics.run.samples import SAMPLING, SHORT_TOKENS, write_story
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.writing import generate_texts
 from cs_basics.settings.run import END_OF_TEXT, TrainConfig
@@ -51,7 +52,7 @@ SIZES = {
 }  # fmt: skip
 CPU, ALL = torch.device("cpu"), slice(None)
 RUN = {
-    "max_steps": 3, "warmup_steps": 1, "eval_every": 2, "num_samples": 0, "fast": "off",
+    "max_steps": 3, "warmup_steps": 1, "eval_every": 2, "num_samples": 1, "fast": "off",
     "device": "cpu", "dtype": "float32",
 }  # fmt: skip
 
@@ -214,10 +215,11 @@ class Way:
             raise ValueError(f"decode(encode(text)) is {tokenizer.decode(ids)!r} for {TEXT!r}")
         if list(tokenizer.encode_iterable([TEXT[:9], TEXT[9:]])) != ids:
             raise ValueError("encode_iterable yields other ids than encode returns")
+        write_story(model, tokenizer, SHORT_TOKENS, 0, is_fast=False)  # A run would only warn.
         prompts = [tokenizer.encode(END_OF_TEXT)]
-        list(
-            generate_texts(model, tokenizer, prompts, 2 * SIZES["context_length"], SAMPLING, seed=0)
-        )
+        for sampling in (SAMPLING, Sampling(temperature=1.0)):
+            length = 2 * SIZES["context_length"]
+            list(generate_texts(model, tokenizer, prompts, length, sampling, seed=0))
 
 
 def failure(part: Callable[[], object]) -> str | None:

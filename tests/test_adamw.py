@@ -92,6 +92,7 @@ def trials(observe):
             3,
             {"eps": 0.1, "betas": (0.0, 0.0), "weight_decay": 0.0},
         ),
+        question("gradients far below eps", [(6,)], 3, {"lr": 1e-2}, size=1e-13),
         question("gradients that are missing", [(3,), (4,)], 6, {}, missing={(0, 1), (3, 1)}),
         question("a rate for each step", [(5,)], 4, {}, rates=[1e-3, 5e-3, 0.0, 2e-3]),
         question(

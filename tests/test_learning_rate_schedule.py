@@ -11,7 +11,6 @@ from trials import ask, once
 pytestmark = [pytest.mark.problem("learning_rate_schedule"), pytest.mark.usefixtures("rng")]
 
 NAME = "run_get_lr_cosine_schedule"
-NUMBERS = {"float", "int", "float64"}
 
 
 def settings(top=1.0, floor=0.1, warmup=7, cycle=21):
@@ -88,13 +87,6 @@ def test_schedule_has_the_right_rate_at_every_step(observe):
     examine(observe, range(40), settings())
 
 
-def test_schedule_returns_numbers(observe):
-    strange = set(rates(observe, [3, 10, 30], settings())["kinds"]) - NUMBERS
-    expect(
-        not strange, f"{NAME} returned a {' and a '.join(strange)}, expected a float", "wrong-type"
-    )
-
-
 def test_schedule_takes_any_settings(observe, rng):
     for _ in range(5):
         floor, top = sorted(rng.uniform(1e-5, 1e-2, 2).tolist())
@@ -132,7 +124,7 @@ def test_schedule_may_be_all_warmup(observe):
     rate = rates(observe, [10], given)["rates"][0]
     floor, top = given["min_learning_rate"], given["max_learning_rate"]
     expect(
-        min(abs(rate - top), abs(rate - floor)) < 1e-9,
+        min(abs(rate - top), abs(rate - floor)) < 1e-6 * top,
         f"{NAME} at it = warmup_iters = cosine_cycle_iters: got {rate}, expected {floor} or {top}",
     )
 

@@ -65,7 +65,7 @@ def trials(observe):
         ("contractions", tokenizer(merges=ACROSS), f"{AWKWARD['contractions']} {BORDERS[1]}"),
         ("numbers", tokenizer(merges=ACROSS), f"{AWKWARD['numbers']} {BORDERS[0]}"),
         ("runs of white space", tokenizer(merges=ACROSS), "a  b\n\n c \n\td  "),
-        ("line ends", tokenizer(merges=ACROSS), "a\r\nb\r\n\r\n  c\n \nd"),
+        ("line ends", tokenizer(merges=ACROSS), "a\r\nb\r\n\r\n  c\r \nd"),
         ("text that is not ASCII", tokenizer(merges=ACROSS), "e\u0301a\u00e9b \u4f60a \ufb01"),
         ("repeated letters", repeats, "a aa aaa aaaa aaaaa aaaaaaa"),
         ("merges out of the order of length", tokenizer(merges=by_rank), "abc abcd bcd abcabcd"),

@@ -1,7 +1,5 @@
 """Training byte-pair encoding."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from compare import expect, expect_equal, noting, runs
@@ -385,28 +383,6 @@ def test_train_lists_all_tokens_in_the_vocabulary(observe):
     seen = observe(train_bpe, text=2 * text, vocab_size=263, special_tokens=[END])
     expect(not seen["unlike"], f"{NAME} returned {seen['unlike']}", "wrong-type")
     check_vocab(*examine(observe, 2 * text, 6))
-
-
-def test_train_gives_the_same_merges_on_a_longer_text(observe, rng):
-    words = [f" {word}" for word in PROSE.split()]
-    chance = 1 / np.arange(1, len(words) + 1)
-    picks = rng.choice(np.array(words, object), 12000, p=chance / chance.sum())
-    examine(observe, "".join(picks).encode(), 40, [END])
-
-
-def test_merges_are_made_of_earlier_tokens(observe, rng):
-    letters = "".join(rng.choice(list("abcd "), 400))
-    seen = observe(train_bpe, text=letters.encode(), vocab_size=300, special_tokens=[END])
-    check_kinds(seen)
-    known = {bytes([byte]) for byte in range(256)}
-    for left, right in seen["merges"]:
-        expect(
-            left in known and right in known,
-            f"{NAME}: the merge ({left!r}, {right!r}) uses a token that no earlier merge made",
-        )
-        known.add(left + right)
-    again = [merge for merge, count in Counter(seen["merges"]).items() if count > 1]
-    expect(not again, f"{NAME}: these merges occur more than once: {again}")
 
 
 def test_train_takes_an_empty_list_of_special_tokens(observe):

@@ -101,8 +101,8 @@ def character_class(pattern: str) -> str:
 
     A browser's own `\p{L}` follows its version of Unicode, and tokens would depend on the browser.
     """
-    surrogates = range(0xD800, 0xE000)
-    every = "".join(chr(code) for code in range(0x110000) if code not in surrogates)
+    codes = np.arange(0x110000, dtype="<u4")
+    every = codes[(codes < 0xD800) | (codes >= 0xE000)].tobytes().decode("utf-32-le")
     runs = (match.group() for match in regex.finditer(f"{pattern}+", every))
     return "".join(f"\\u{{{ord(run[0]):x}}}-\\u{{{ord(run[-1]):x}}}" for run in runs)
 

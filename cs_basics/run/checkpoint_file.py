@@ -45,19 +45,18 @@ class Checkpoint:
     progress: dict[str, Any]
     """Everything else that a run needs to resume; empty for imported weights."""
 
-    def load_into(self, model: nn.Module, optimizer: Optimizer) -> int:
-        """Load the state into a model and its optimizer; return the number of updates made.
+    def load_into(self, model: nn.Module, optimizer: Optimizer) -> None:
+        """Load the state into a model and its optimizer.
+
+        The run counts its updates in `progress`, whatever a student's load_checkpoint returns.
 
         Raises:
             ValueError: The checkpoint does not fit this model or optimizer.
         """
         try:
             with torch.serialization.safe_globals(NUMPY_VALUES):
-                iteration: Any = load_checkpoint(io.BytesIO(self.state), model, optimizer)
+                load_checkpoint(io.BytesIO(self.state), model, optimizer)
             _check_moments(optimizer)
-            if iteration is None:  # A student's load_checkpoint may leave it to the run.
-                iteration = self.progress["step"] if self.progress else 0
-            return int(iteration)
         except pickle.UnpicklingError as error:
             raise ValueError(f"{self.path} cannot be read: {self._what_is_not_plain()}") from error
         except Exception as error:

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 MEASURED = 3
-"""Updates whose time says how many fit into a run."""
+"""Updates, after the first, whose time says how many fit into a run."""
 
 
 @dataclass
@@ -16,6 +16,8 @@ class Clock:
     max_seconds: float | None
     elapsed_before: float = 0.0
     """Seconds that the run took before it was last resumed."""
+    waited_s: float = 0.0
+    """Those of them in which no update could be made: preparing, compiling, the first update."""
     agreed_s: float | None = None
     """Elapsed seconds that all processes of the run agreed on; None: read the clock."""
 
@@ -25,11 +27,10 @@ class Clock:
     def restart(self) -> None:
         """Start a run now."""
         self._start = time.monotonic()
-        self._first: tuple[int, float] | None = None
 
-    def count_from(self, step: int) -> None:
-        """Take the updates after this one, which has just been made, for the speed of the run."""
-        self._first = step, self.elapsed_s
+    def begin_updates(self) -> None:
+        """Leave out of the speed of the run what this process took to its first update."""
+        self.waited_s += self.elapsed_s - self.elapsed_before
 
     @property
     def elapsed_s(self) -> float:
@@ -56,18 +57,17 @@ class Clock:
 
     def expected_steps(self, step: int) -> float:
         """Estimate the number of updates of the whole run from its mean speed so far."""
-        by_steps = self.max_steps or math.inf
-        by_time = step * self.max_seconds / self.elapsed_s if self.max_seconds else math.inf
+        by_steps, by_time = self.max_steps or math.inf, math.inf
+        if self.max_seconds:
+            # The first update is not timed: compiling is part of it.
+            num_timed, seconds = max(1, step - 1), max(self.elapsed_s - self.waited_s, 1e-9)
+            by_time = step + num_timed * (self.max_seconds - self.elapsed_s) / seconds
         return min(by_steps, by_time)
 
     def warmup_steps(self, step: int, wanted: int) -> int:
         """Return the updates of the warm-up: those that are wanted, or a tenth of a shorter run."""
-        num_fitting = self.max_steps or math.inf
-        if self.max_seconds and self._first and step > self._first[0] + MEASURED:
-            # The rate of a step is asked for at the end of its update.
-            num_made, seconds = step - self._first[0], self.elapsed_s - self._first[1]
-            left = num_made * (self.max_seconds - self.elapsed_s) / max(seconds, 1e-9)
-            num_fitting = min(num_fitting, step + left)
+        is_measured = self.waited_s and step > 1 + MEASURED
+        num_fitting = self.expected_steps(step) if is_measured else self.max_steps or math.inf
         return wanted if wanted < num_fitting else max(1, round(num_fitting / 10))
 
     def seconds_left(self, step: int, seconds_per_step: float) -> float:

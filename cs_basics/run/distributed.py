@@ -172,13 +172,13 @@ class DDP:
         """Return the whole model and optimizer for saving; all processes call this together."""
         return self.model, optimizer
 
-    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
-        """Load a checkpoint; return the number of updates made.
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
+        """Load a checkpoint.
 
         Raises:
             ValueError: The checkpoint does not fit this model or optimizer.
         """
-        return checkpoint.load_into(self.model, optimizer)
+        checkpoint.load_into(self.model, optimizer)
 
 
 class Saved:

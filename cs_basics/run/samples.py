@@ -30,12 +30,13 @@ def write_samples(
     """Generate stories without a prompt, and write them to a Markdown file.
 
     Returns:
-        The stories.
+        The stories; one that fails is left out, with a warning.
     """
-    stories = [
-        write_story(model, tokenizer, SAMPLE_TOKENS, config.seed + number, is_fast=is_fast)
+    tried = (
+        try_story(model, tokenizer, SAMPLE_TOKENS, config.seed + number, is_fast=is_fast)
         for number in range(config.num_samples)
-    ]
+    )
+    stories = [story for story in tried if story is not None]
     settings = f"Temperature {SAMPLING.temperature}, top-p {SAMPLING.top_p}."
     heading = f"# Samples\n\n{settings}\n"
     parts = [f"\n## {number}\n\n{story or NO_STORY}\n" for number, story in enumerate(stories, 1)]
@@ -43,14 +44,14 @@ def write_samples(
     return stories
 
 
-def write_short_story(
-    model: TransformerLM, tokenizer: Tokenizer, seed: int, *, is_fast: bool
+def try_story(
+    model: TransformerLM, tokenizer: Tokenizer, max_tokens: int, seed: int, *, is_fast: bool
 ) -> str | None:
-    """Generate the story that goes with a validation loss; None, with a warning, if that fails."""
+    """Generate a story as `write_story` does; None, with a warning, if that fails."""
     try:
-        return write_story(model, tokenizer, SHORT_TOKENS, seed, is_fast=is_fast)
+        return write_story(model, tokenizer, max_tokens, seed, is_fast=is_fast)
     except Exception as error:
-        # A student's classes may raise anything, and this step is still to be saved.
+        # A student's classes may raise anything, and a sample never ends a run.
         logger.warning("no sample: %s: %s", type(error).__name__, error)
         return None
 

@@ -80,6 +80,7 @@ class Saving:
                 "step": step,
                 "random": random_states(),
                 "elapsed_s": self.clock.elapsed_s,
+                "waited_s": self.clock.waited_s,
                 "num_metrics_bytes": log.sync(),
                 **progress,
             }

@@ -58,7 +58,9 @@ class Schedule:
         seconds = was.max_minutes and 60 * was.max_minutes
         if (was.max_steps, seconds) == (clock.max_steps, clock.max_seconds):
             return
-        before = Schedule(self.optim, Clock(was.max_steps, seconds, clock.elapsed_s))
+        before = Schedule(
+            self.optim, Clock(was.max_steps, seconds, clock.elapsed_s, clock.waited_s)
+        )
         before._has_short_warmup = True  # Of that, nothing more is to be said.
         logger.info(
             f"the schedule is stretched to the new length of the run: the learning rate was "

@@ -20,7 +20,7 @@ from cs_basics.run.model import compile_training, make_dropout, make_model
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.progress import OnProgress, signs_of_life
 from cs_basics.run.random_state import restore_random_states, seed_all
-from cs_basics.run.samples import write_short_story
+from cs_basics.run.samples import SHORT_TOKENS, try_story
 from cs_basics.run.saving import Saving
 from cs_basics.run.schedules import Schedule
 from cs_basics.run.speed import Speed
@@ -106,6 +106,7 @@ class Trainer:
         try:
             restore_random_states(progress["random"])
             self.clock.elapsed_before = progress["elapsed_s"]
+            self.clock.waited_s = progress.get("waited_s", 0.0)
             self.recent_losses = progress["recent_losses"]
             self.spikes = SpikeDetector(**progress["spikes"])
             self.num_metrics_bytes = progress["num_metrics_bytes"]
@@ -217,7 +218,7 @@ class Trainer:
         self.recent_losses.append(loss)
         self.speed.count_step()
         if self.step == self.first_step:
-            clock.count_from(self.step)
+            clock.begin_updates()
         where = {"step": self.step, "elapsed_s": clock.elapsed_s}
         if self.spikes.is_new_spike(loss):
             log.log({**where, "train/spike": loss})
@@ -239,7 +240,7 @@ class Trainer:
         self.batches.rest()  # A sample of one whole context has the shape of a part.
         if run.num_samples and can_call and self.world.is_first:
             tokenizer, is_fast = self.corpus.tokenizer, self.is_fast
-            text = write_short_story(self.model, tokenizer, run.seed, is_fast=is_fast)
+            text = try_story(self.model, tokenizer, SHORT_TOKENS, run.seed, is_fast=is_fast)
             if text is not None:
                 log.log_sample(self.step, text)
 

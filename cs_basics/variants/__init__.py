@@ -1,6 +1,6 @@
 """Parts that can replace those of the book, chosen by the configuration of a run.
 
-norms.py         LayerNorm; relatives of RMSNorm: Llama's and Gemma's gain, partial, group, gated
+norms.py         LayerNorm; relatives of RMSNorm: Llama's and Gemma's gain, partial, group
 attention.py     grouped-query attention, heads of any size, RMSNorm of queries and keys
 value_residual.py  values mixed with those of the first block
 head_bias.py     a bias of the output head, which starts at the tokens' shares

@@ -20,25 +20,16 @@ SUBJECTS = {
 
 def main(
     subject: tyro.conf.Positional[Literal["tokenizer", "training", "generation"]],
-    quick: bool = False,
 ) -> None:
-    """Measure, show each figure as it is had, and say which goals are met.
-
-    What is whole goes into docs/performance.md.
+    """Measure, show each figure as it is had, and write the table of docs/performance.md.
 
     Args:
         subject: tokenizer: training, encoding and decoding against other libraries. training,
             generation: against the transformers package.
-        quick: Ours and two peers only, in the machine's fastest dtype: minutes (training).
     """
     keep_freed_memory()
     print(machine())
-    if quick and subject != "training":
-        raise ValueError(f"--quick is of training: leave it out with {subject}")
-    if quick:
-        show(training.measure_quickly())
-    else:
-        write_table(subject, show(SUBJECTS[subject]()))
+    write_table(subject, show(SUBJECTS[subject]()))
 
 
 if __name__ == "__main__":

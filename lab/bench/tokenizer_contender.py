@@ -75,10 +75,6 @@ class Contender:
         """Encode texts one at a time."""
         return [self.tokenizer.encode(text) for text in texts]
 
-    def batch(self, texts: list[str]) -> Sequence[object]:
-        """Encode texts all together."""
-        return self.documents(texts)
-
     def whole(self, text: str, out: str) -> None:
         """Encode a file to ids on disk."""
         encode_file(self.tokenizer, text, out, self.num_threads)
@@ -124,9 +120,6 @@ class HuggingFace(Contender):
     def documents(self, texts: list[str]) -> Sequence[object]:
         return [self.tokenizer.encode(text).ids for text in texts]
 
-    def batch(self, texts: list[str]) -> Sequence[object]:
-        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)]
-
     def whole(self, text: str, out: str) -> None:
         with Path(out).open("wb") as file:
             for chunk in chunks(text):
@@ -150,11 +143,6 @@ class TikToken(Contender):
     def documents(self, texts: list[str]) -> Sequence[object]:
         return [self.tokenizer.encode(text, allowed_special="all") for text in texts]
 
-    def batch(self, texts: list[str]) -> Sequence[object]:
-        return self.tokenizer.encode_batch(
-            texts, num_threads=self.num_threads, allowed_special="all"
-        )
-
     def whole(self, text: str, out: str) -> None:
         # As arrays, which is its fastest; its work is done without Python's lock.
         with Path(out).open("wb") as file, ThreadPoolExecutor(self.num_threads) as pool:
@@ -173,9 +161,6 @@ class GigaToken(Contender):
 
         self.tokenizer = load_json(tokenizer, gigatoken.Tokenizer)
         self.end = tokenizer.encode(END_OF_TEXT)
-
-    def batch(self, texts: list[str]) -> Sequence[object]:
-        return self.tokenizer.encode_batch_list(texts)
 
     def whole(self, text: str, out: str) -> None:
         # It reads the file itself, and leaves out what separates documents.

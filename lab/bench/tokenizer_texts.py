@@ -15,8 +15,7 @@ from lab import ROOT
 DATA = ROOT.parent / "shared" / "data"
 VOCAB_SIZE = 10_000
 SAMPLE_BYTES = 3_600_000
-HARD_BYTES = 1_000_000
-SMALL_BYTES = 130_000
+CHINESE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def make_texts(folder: Path, megabytes: int) -> dict[str, Text]:
         megabytes: Size of the large text.
 
     Returns:
-        sample, books (if at hand), stories, a tenth of them, and hard texts by their names.
+        sample, books (if at hand), stories, and Chinese without spaces.
     """
     sample, books = folder / "sample.txt", folder / "books.txt"
     if (real := DATA / "tinystories" / "train.txt").is_file():
@@ -68,34 +67,18 @@ def make_texts(folder: Path, megabytes: int) -> dict[str, Text]:
     stories = folder / "stories.txt"
     write_stories(stories, megabytes * 1_000_000, seed=0)
     texts["stories"] = Text("stories", stories, tokenizer)
-    with stories.open("rb") as file:
-        parts = {"tenth": file.read(megabytes * 100_000)}
-    parts["small"] = sample.read_bytes()[:SMALL_BYTES]
-    for name, data in _hard_texts(sample.read_text("utf-8")).items():
-        parts |= {f"{name}, {size}": data[:size] for size in (HARD_BYTES // 10, HARD_BYTES)}
-    for name, part in parts.items():
-        path = folder / name
-        path.write_bytes(part)
-        texts[name] = Text(name.partition(",")[0], path, tokenizer)
+    path = folder / "chinese.txt"
+    path.write_text(_chinese(), encoding="utf-8")
+    texts["Chinese"] = Text("Chinese", path, tokenizer)
     return texts
 
 
-HARD = ("one letter", "random bytes", "Chinese", "no spaces")
-
-
-def _hard_texts(text: str) -> dict[str, bytes]:
-    """Texts without spaces: a letter, bytes, characters of a novel's frequencies, and English."""
+def _chinese() -> str:
+    """Return characters in a novel's frequencies, without a space or a mark."""
     draw = random.Random(0)
     frequent_first = [chr(0x4E00 + draw.randrange(20_000)) for _ in range(4000)]
     weights = [1 / rank for rank in range(1, len(frequent_first) + 1)]
-    chinese = "".join(draw.choices(frequent_first, weights, k=HARD_BYTES // 3 + 1))
-    values = (
-        b"a" * HARD_BYTES,
-        draw.randbytes(HARD_BYTES),
-        chinese.encode(),
-        "".join(text.replace(END_OF_TEXT, "").split()).encode(),
-    )
-    return dict(zip(HARD, values, strict=True))
+    return "".join(draw.choices(frequent_first, weights, k=CHINESE_BYTES // 3))
 
 
 def _trained(text: Path) -> Path:

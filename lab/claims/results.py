@@ -1,10 +1,10 @@
 """Results, by which a verdict is judged again: a line of results.jsonl for each claim.
 
-A line has the claim, how many seeds measured it, the day, the machine, the checksum of the code
-that measured, and of each figure and of each expression of the claim's rules the mean, the half
-width of its 95 % t interval, the least and the greatest value (one number where all are equal). A
-result of other code, or without an expression that a rule names, is stale: the page does not show
-it, and the runner measures anew.
+A line has the claim, how many seeds measured it, the checksum of the code that measured, and of
+each figure and of each expression of the claim's rules the mean, the half width of its 95 % t
+interval, the least and the greatest value (one number where all are equal). The line above a
+group of claims has the day and the machine. A result of other code, or without an expression that
+a rule names, is stale: the page does not show it, and the runner measures anew.
 """
 
 import dataclasses
@@ -13,6 +13,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 import torch
 
@@ -55,15 +57,19 @@ Results = Mapping[str, Result]
 def read_results(claims: Mapping[str, Claim]) -> dict[str, Result]:
     """Return the result of every claim that has one which is not stale."""
     found: dict[str, Result] = {}
+    when: dict[str, Any] = {}
     for line in PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []:
         stored = json.loads(line)
+        if "claim" not in stored:
+            when = stored
+            continue
         figures = {
             name: Spread(*value) if isinstance(value, list) else Spread(value, 0.0, value, value)
             for name, value in stored.pop("figures").items()
         }
         claim = claims.get(stored.pop("claim"))
         if claim and claim.code == stored["code"] and {*expressions_of(claim)} <= {*figures}:
-            found[claim.name] = Result(**stored, figures=figures)
+            found[claim.name] = Result(**stored, **when, figures=figures)
     return found
 
 
@@ -71,15 +77,25 @@ def keep(claims: Mapping[str, Claim], name: str, result: Result) -> None:
     """Write the result of a claim; none that another process wrote meanwhile is lost."""
     with one_at_a_time("results"):
         results = {**read_results(claims), name: result}
-        lines: list[str] = []
-        for claim in filter(results.__contains__, claims):
-            each = results[claim]
-            figures = {
-                of: spread.mean if spread.least == spread.most else dataclasses.astuple(spread)
-                for of, spread in each.figures.items()
-            }
-            lines.append(json.dumps({"claim": claim, **vars(each), "figures": figures}))
-        write_atomically(PATH, "".join(f"{line}\n" for line in lines).encode())
+        lines: list[dict[str, object]] = []
+
+        def when(claim: str) -> tuple[str, str]:
+            return results[claim].date, results[claim].machine
+
+        known = sorted(filter(results.__contains__, claims), key=when)
+        for (date, place), group in groupby(known, when):
+            lines.append({"date": date, "machine": place})
+            lines += ({"claim": claim, **as_stored(results[claim])} for claim in group)
+        write_atomically(PATH, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+
+
+def as_stored(result: Result) -> dict[str, object]:
+    """Return what the line of a claim holds of its result."""
+    figures = {
+        of: spread.mean if spread.least == spread.most else dataclasses.astuple(spread)
+        for of, spread in result.figures.items()
+    }
+    return {"seeds": result.seeds, "code": result.code, "figures": figures}
 
 
 def expressions_of(claim: Claim) -> list[str]:

@@ -113,7 +113,10 @@ def _requirements(packages: Path | None) -> str:
         *project["dependencies"],
         *(t for t in tools if t.startswith(("pytest>", "tiktoken"))),
     ]
-    more = packages.read_text(encoding="utf-8").splitlines() if packages else []
+    try:
+        more = packages.read_text(encoding="utf-8").splitlines() if packages else []
+    except UnicodeDecodeError:
+        raise ValueError(f"--packages {packages} is not text: name a requirements file") from None
     return "\n".join([*wanted, *more]) + "\n"
 
 

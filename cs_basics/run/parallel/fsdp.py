@@ -94,10 +94,10 @@ class FSDP(DDP):
         )
         return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
 
-    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
         """Load the shards of this process from a checkpoint; errors as in DDP."""
         whole_model, whole_optimizer = self._build()
-        iteration = checkpoint.load_into(whole_model, whole_optimizer)
+        checkpoint.load_into(whole_model, whole_optimizer)
         weights = whole_model.state_dict()
         for name, own in self.model.state_dict().items():
             weights[name] = distribute_tensor(
@@ -110,7 +110,6 @@ class FSDP(DDP):
             lambda whole, of: _part(whole, self._whole_of[id(of)]),
         )
         optimizer.load_state_dict(state)
-        return iteration
 
 
 def _whole(part: Tensor, like: DTensor) -> Tensor:

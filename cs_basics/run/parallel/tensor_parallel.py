@@ -94,10 +94,10 @@ class TensorParallel(DDP):
         )
         return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
 
-    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> int:
+    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
         """Load the shard of this process from a checkpoint; errors as in DDP."""
         whole_model, whole_optimizer = self._build()
-        iteration = checkpoint.load_into(whole_model, whole_optimizer)
+        checkpoint.load_into(whole_model, whole_optimizer)
         weights = {
             name: self._share(value, name) for name, value in whole_model.state_dict().items()
         }
@@ -108,7 +108,6 @@ class TensorParallel(DDP):
             lambda whole, of: self._share(whole, self._name_of[id(of)]),
         )
         optimizer.load_state_dict(state)
-        return iteration
 
     def _gathered(self, part: Tensor, name: str) -> Tensor:
         axis = self._axes.get(name)

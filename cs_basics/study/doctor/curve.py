@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
-from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.report import Finding, Findings
 
 LEAST_RISE, LEAST_SHARE_RISEN = 0.1, 0.03
 """Nats, and share: less than both together a validation loss may rise by chance."""
@@ -14,11 +14,6 @@ FULL, PART = 3, 8
 """Losses that are averaged: one in PART of the run, FULL at least."""
 LOST = 1.3, 0.7
 """Times, and nats more than, the lowest mean: what a loss may end at. Healthy runs end at 1.05."""
-LEAST_POINTS, LEAST_STEPS = 10, 400
-"""Points of a quarter of a curve, and updates of which a run has made that many: a good run, too,
-needs some to get below the entropy of single tokens."""
-FLAT, NEAR = 0.99, 0.03
-"""A mean that is no less than this share of the one before; how near to an entropy it stays."""
 LEAST_SHARE = 0.04
 """Of the entropy of a token after the one before, that a model of any text leaves."""
 TENTH = 0.1
@@ -27,23 +22,16 @@ Points = Sequence[tuple[int, float]]
 """Steps and losses."""
 
 
-def of_curve(train: Points, valid: Points, single: float, after_one: float) -> Findings:
+def of_curve(train: Points, valid: Points, after_one: float) -> Findings:
     """Say what the losses of a run tell.
 
     Args:
         train: Steps and training losses.
         valid: Steps and validation losses.
-        single: Entropy of single tokens of the text, in nats; 0 if it is not known.
-        after_one: Entropy of a token after the one before.
+        after_one: Entropy of a token of the text after the one before, in nats; 0: not known.
     """
     yield from divergence(train)
     yield from overfitting(train, valid)
-    yield from too_good(valid, after_one)
-    yield from plateau(train, single, after_one)
-
-
-def too_good(valid: Points, after_one: float) -> Findings:
-    """See whether the validation loss is less than any model of the text can reach."""
     if valid and valid[-1][1] < LEAST_SHARE * after_one:
         seen = f"the validation loss is {valid[-1][1]:.2g}; counting pairs of tokens leaves "
         yield Finding("future-leak", f"{seen}{after_one:.2g}, and nobody foresees a text that well")
@@ -82,21 +70,6 @@ def overfitting(train: Points, valid: Points) -> Findings:
     if end < fmean(around) - LEAST_RISE / 2:
         seen = f"the validation loss was lowest at step {best}, {lowest:.3f}, and is {last:.3f}; "
         yield Finding("overfitting", f"{seen}the training loss is {end:.3f}")
-
-
-def plateau(train: Points, single: float, after_one: float) -> Findings:
-    """See whether the loss stays where a model that counts tokens, or pairs of them, would be."""
-    size = len(train) // 4
-    if size < LEAST_POINTS or train[-1][0] < LEAST_STEPS:
-        return
-    before, last = (
-        fmean(loss for _, loss in part) for part in (train[-2 * size : -size], train[-size:])
-    )
-    learnt = "how often each token comes" if last > 0.97 * single else "which token follows which"
-    near = min((single, after_one), key=lambda entropy: abs(last - entropy))
-    if last > FLAT * before and abs(last - near) < NEAR * near:
-        seen = f"the loss stays at {last:.3f}, near {near:.3f}: the model has learned {learnt}, "
-        yield Finding("context-unused/plateau", f"{seen}and nothing else")
 
 
 def divergence(train: Points) -> Findings:

@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import math
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -23,8 +24,8 @@ from cs_basics.study.doctor import (
     updates,
     weights,
 )
-from cs_basics.study.doctor.finding import ORDER, Finding, Findings, as_text, ranked
 from cs_basics.study.doctor.loop import Batches, Loop
+from cs_basics.study.doctor.report import ORDER, Finding, Findings, as_text, ranked
 from cs_basics.study.doctor.subject import Subject, undisturbed, weights_of
 
 BEFORE = (
@@ -37,13 +38,12 @@ BEFORE = (
     loss.precision,
     model.sees,
     model.bounded,
-    model.position_table,
+    weights.positions,
     model.residual,
     attention.scale,
 )
 """Checks of a model, its loss and its optimizer with one batch."""
 AFTER = (
-    updates.silent,
     text.vocabulary,
     text.rows,
     updates.stepping,
@@ -53,10 +53,8 @@ AFTER = (
     updates.optimizer,
     updates.changes,
     trial.evaluation,
-    trial.generation,
     trial.checkpoint,
     trial.ending,
-    attention.collapsed,
     ranks.equal,
 )
 """Checks of what was seen of a loop."""
@@ -83,8 +81,7 @@ class Doctor:
         batches: Yields (inputs, targets) or a dict of `input_ids` and `labels`, (batch, time).
         options: What else is known of the program; each switches on the checks that need it.
             `tokens`: ids of the training text. `decode`: ids to text. `text`: its beginning.
-            `evaluate`: returns the validation loss. `generate`: a list of ids to a longer one that
-            begins with them, drawn at temperature 1. `save_and_load`: returns a fresh model and
+            `evaluate`: returns the validation loss. `save_and_load`: returns a fresh model and
             optimizer, read back. `schedule`: update (the first is 1) to rate. `clip`: the norm
             that is meant.
             `accumulate`: micro-batches an update. `rank`, `world_size`: of this process.
@@ -160,14 +157,12 @@ class Doctor:
         """Make the checks of AFTER, and look at the losses."""
         for check in AFTER:
             s.run(check)
-        losses = self.logged or [(u.number, u.loss) for u in s.updates]
+        seen = [(u.number, u.loss) for u in s.updates]
+        losses = self.logged or [(number, loss) for number, loss in seen if math.isfinite(loss)]
         single, after_one = text.counted(s)
         if all(ORDER.index(f.key) > ORDER.index("rate-too-low") for f in s.findings):
             highest = [self.peak * max(r) for r in zip(*(u.rates for u in s.updates), strict=True)]
             known = {"losses": [loss for _, loss in losses], "highest": highest}
             s.run(partial(trial.rates, **known, entropy=single))
-        s.findings += curve.overfitting(losses, self.validations)
-        s.findings += curve.too_good(self.validations, after_one)
-        s.findings += curve.plateau(losses, single, after_one)
-        s.findings += () if s.findings else curve.divergence(losses)
+        s.findings += curve.of_curve(losses, self.validations, after_one)
         s.could_not += () if s.findings else curve.unlearnt(losses, single)

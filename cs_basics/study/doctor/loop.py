@@ -5,15 +5,14 @@ import time
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cs_basics.run.random_state import random_states, restore_random_states
-from cs_basics.study.doctor.subject import Subject, caller, parts_of, undisturbed
+from cs_basics.study.doctor.subject import Subject, caller, parts_of
 
 FIRST = 4
 """The updates that are watched: this many from the first on, then each power of two."""
@@ -25,21 +24,16 @@ MEASURED = 64
 """Updates whose gradients are measured, from the first on; then only those that are watched."""
 KEPT = 10_000
 """Updates of which all are kept; of later ones the last, and those that are watched."""
-SAME_LOSS = 1e-4
-"""Relative difference of a loss that is computed again: more, and its gradient is not compared."""
 
 
 @dataclass
 class Part:
     """One call of the loss that was followed by backward."""
 
-    batch: Any
-    random: dict[str, Any] | None
-    """The generators before the call, where its update is watched."""
     loss: Tensor
-    is_training: bool
-    upstream: Any = 0.0
+    upstream: Any
     """The gradient with which backward began: 1, or what the loss was multiplied by."""
+    is_training: bool
 
 
 @dataclass
@@ -47,9 +41,7 @@ class Update:
     """One update of the weights. Of those that are not watched, numbers wait on the device."""
 
     number: int
-    losses: list[Tensor]
-    upstreams: list[Any]
-    is_training: bool
+    parts: list[Part]
     rates: list[float]
     length: Tensor
     """Norm of the gradients at the step; 0 where it was not measured."""
@@ -61,7 +53,7 @@ class Update:
     @cached_property
     def loss(self) -> float:
         """Mean loss of the parts."""
-        return fmean(loss.item() for loss in self.losses)
+        return fmean(part.loss.item() for part in self.parts)
 
     @cached_property
     def norm(self) -> float:
@@ -71,32 +63,32 @@ class Update:
     @cached_property
     def upstream(self) -> float:
         """Sum over the parts."""
-        return sum(float(x) for x in self.upstreams)
+        return sum(float(part.upstream) for part in self.parts)
 
 
 @dataclass
 class Seen:
-    """An update that was watched."""
+    """An update that was watched.
 
-    gradient: Tensor
+    Its gradients were seen twice: as backward brought them, and at the step.
+    """
+
+    brought: dict[int, Tensor] = field(default_factory=dict)
+    """Sum of what backward brought, by the parameter's place in `trained`."""
+    is_left: bool = False
+    """Whether gradients of the update before were still there when backward began."""
+    is_wiped: bool = False
+    """Whether those of one part were gone when the next began."""
     before: list[Tensor] = field(default_factory=list)
     """Parameters before the step."""
 
-    is_fitted: bool = False
-    """Whether the gradient at the step was compared with that of the parts, computed anew: it is a
-    multiple of the right one, and one of what was left before it."""
-    right: float = 0.0
-    left: float = 0.0
-    error: float = 0.0
-    """What neither explains, as a share."""
-    cosine: float = 0.0
-    """Of the gradient and the right one."""
+    cosine: float = 1.0
+    """Of the two gradients; 1, too, where they cannot be compared."""
     right_norm: float = 0.0
-    is_last: bool = False
-    """Whether it is the gradient of the last part rather than of all."""
+    """Norm of the mean gradient of the parts; 0 where it is not known."""
     largest: float = 0.0
     num_largest: int = 0
-    """Largest entry of the gradient, and at how many places it stands."""
+    """Largest entry of the gradient at the step, and at how many places it stands."""
 
     size: float = 0.0
     """Norm of the change."""
@@ -120,27 +112,25 @@ class Loop(Subject):
     is_off = False
     is_replaced = False
     """Whether the loop has gone on to train another model."""
-    _left: Tensor | None = None
+    _next: Seen | None = None
+    """What is being seen of the update that has not been made yet."""
     _stepped: tuple[Tensor, Tensor, Seen] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.updates = list[Update]()
-        self.parts = list[Part]()
+        self.updates, self.parts = list[Update](), list[Part]()
         self.rows = list[tuple[Any, Any]]()
         """Inputs and targets of batches."""
-        self.hashes, self.sums = list[int](), list[list[float]]()
-        """Of their inputs; and sums of the weights, see ranks.py."""
-        self.reached = set[int]()
-        """Parameters that have had any gradient, by id."""
-        self.hooks = contextlib.ExitStack()
+        self.hashes = list[int]()
+        """Of their inputs."""
+        self.ears, self.hooks = contextlib.ExitStack(), contextlib.ExitStack()
+        """Hooks of the update that is watched, and of the whole loop."""
+        self.hooks.callback(self.ears.close)
         self.hooks.callback(self.optimizer.register_step_pre_hook(self._before_step).remove)
         self.hooks.callback(self.optimizer.register_step_post_hook(self._after_step).remove)
 
     def watched_loss(self, model: Any, batch: Any) -> Tensor:  # noqa: ANN401
-        """Call the program's loss, and keep what is needed to compute it again."""
-        is_watched = not self.is_off and self.is_watched(self.step + 1)
-        random = random_states() if is_watched else None
+        """Call the program's loss, and listen to what backward makes of it."""
         try:
             loss = self.loss_of(model, batch)
         except BaseException:
@@ -153,21 +143,32 @@ class Loop(Subject):
             if not any(one is other for one, other in both):
                 self.is_off = self.is_replaced = True
                 return loss
-        if is_watched and not self.updates:
-            self.place = caller()
         self.num_calls += 1
-        batch = batch if is_watched else None
-        part = Part(batch, random, loss.detach(), self.bare.training)
-
-        def note(gradient: Tensor) -> None:
-            part.upstream = gradient
-            self.parts.append(part)
-
-        loss.register_hook(note)
+        if self._next is None and self.is_watched(self.step + 1):
+            self.place = self.place or caller()
+            self._next = Seen()
+            for i, p in enumerate(self.trained()):
+                self.ears.callback(p.register_hook(partial(self._bring, i)).remove)
+        loss.register_hook(partial(self._begin, loss.detach()))
         return loss
 
+    def _begin(self, loss: Tensor, upstream: Tensor) -> None:
+        """Note that backward begins."""
+        if self.is_off:
+            return
+        if seen := self._next:
+            has_any = any(p.grad is not None and p.grad.any() for p in self.trained())
+            seen.is_left |= has_any and not self.parts
+            seen.is_wiped |= not has_any and any(g.any() for g in seen.brought.values())
+        self.parts.append(Part(loss, upstream, self.bare.training))
+
+    def _bring(self, number: int, gradient: Tensor) -> None:
+        """Note what backward brings to a parameter."""
+        if self._next and not self.is_off:
+            self._next.brought[number] = self._next.brought.get(number, 0) + gradient.detach()
+
     def is_watched(self, step: int) -> bool:
-        """Tell whether an update is recomputed."""
+        """Tell whether an update is one of those that are watched."""
         return self.spent_s < MOST_S and (step <= FIRST or not step & (step - 1))
 
     def seen(self) -> list[Seen]:
@@ -181,81 +182,58 @@ class Loop(Subject):
         if not parts:
             self.num_empty_steps += 1
             return
-        trained = self.trained()
+        trained, seen = self.trained(), self._next
         self.step += 1
-        is_measured = self.step <= MEASURED or parts[-1].random
+        is_measured = self.step <= MEASURED or seen
         grads = [p.grad.norm() for p in trained if is_measured and p.grad is not None]
         if self.step > KEPT and not self.updates[-1].seen:
             self.updates.pop()
         update = Update(
             self.step,
-            [part.loss for part in parts],
-            [part.upstream for part in parts],
-            all(part.is_training for part in parts),
+            parts,
             [float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
             torch.stack(grads or [torch.zeros(())]).norm(),
             is_first=not optimizer.state,
+            seen=seen,
         )
         self.updates.append(update)
-        if self._stepped is None and not parts[-1].random:
-            return
         began = time.monotonic()
         if self._stepped is not None:
-            weights, step, seen = self._stepped
+            weights, step, last = self._stepped
             again = (flat(trained) - weights) @ step / step.square().sum().clamp(min=1e-30)
-            seen.again, self._stepped = again.item(), None
-        if parts[-1].random:
-            self.place = caller()
-            self.reached |= {id(p) for p in trained if p.grad is not None}
-            update.seen = Seen(self._gradient(), [p.detach().clone() for p in trained])
-            self._fit(update.seen, parts)
+            last.again, self._stepped = again.item(), None
+        if seen:
+            self.ears.close()
+            self.place, self._next = caller(), None
+            self._compare_gradients(seen, update)
+            seen.before = [p.detach().clone() for p in trained]
         self.spent_s += time.monotonic() - began
 
     def _gradient(self) -> Tensor:
         """Return the gradients in one vector, 0 where there is none."""
         return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in self.trained())
 
-    def _fit(self, seen: Seen, parts: list[Part]) -> None:
-        """Compute the gradient of the parts anew; if they give the same losses, compare it."""
-        found = seen.gradient
+    def _compare_gradients(self, seen: Seen, update: Update) -> None:
+        """Compare the gradient at the step with what backward brought."""
+        found, brought = self._gradient(), seen.brought
         seen.largest = found.abs().max().item()
         seen.num_largest = int((found.abs() >= 0.999 * seen.largest).sum())
-        if self.world_size > 1:
-            return  # The gradients of the others are in it, too.
-        right, last = torch.zeros_like(found), found
-        with undisturbed(self.bare), self.off():
-            for part in parts:
-                restore_random_states(part.random or {})
-                self.bare.training = part.is_training or self.bare.training
-                loss = self.loss_of(self.bare, part.batch)
-                if not abs(loss.item() - part.loss.item()) <= SAME_LOSS * abs(part.loss.item()):
-                    return
-                last = flat(torch.autograd.grad(loss, self.trained(), materialize_grads=True))
-                right += last / len(parts)
-        if not (right.any() and found.any() and (right + found).isfinite().all()):
-            return
-        left = torch.zeros_like(found) if self._left is None else self._left
-        basis = torch.stack([right, left], 1)
-        products = (basis.mT @ basis).cpu()
-        share = torch.linalg.pinv(products, hermitian=True).to(basis) @ (basis.mT @ found)
-        seen.is_fitted, (seen.right, seen.left) = True, share.tolist()
-        seen.error = ((found - basis @ share).norm() / found.norm()).square().item()
-        seen.cosine, to_last = (
-            torch.cosine_similarity(found, one, dim=0).item() for one in (right, last)
-        )
-        seen.right_norm, seen.is_last = right.norm().item(), seen.cosine < 0.99 < to_last
+        parts = (brought.get(i, torch.zeros_like(p)) for i, p in enumerate(self.trained()))
+        right, seen.brought = flat(parts), {}
+        # The gradients of other processes are in it, too.
+        if self.world_size == 1 and (right + found).isfinite().all() and found.any():
+            seen.cosine = torch.cosine_similarity(found, right, dim=0).item()
+            seen.right_norm = right.norm().item() / abs(update.upstream or 1.0)
 
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
         if self.is_off or not self.updates:
             return
         began, seen = time.monotonic(), self.updates[-1].seen
         if seen and seen.before:
-            self._compare(seen)
-        is_next = self.is_watched(self.step + 1)
-        self._left = self._gradient() if is_next else None
+            self._compare_weights(seen)
         self.spent_s += time.monotonic() - began
 
-    def _compare(self, seen: Seen) -> None:
+    def _compare_weights(self, seen: Seen) -> None:
         """Compare the parameters with those before the step."""
         now, gradient = flat(self.trained()), self._gradient()
         change = now - flat(seen.before)
@@ -271,7 +249,7 @@ class Loop(Subject):
                 along += (share * share.abs()).item()
                 size += step.square().sum().item()
         seen.shrunk, self._stepped = along / size if size else 0.0, (now, change, seen)
-        seen.before, seen.gradient = [], gradient[:0]
+        seen.before = []
 
     @contextlib.contextmanager
     def off(self) -> Generator[None]:

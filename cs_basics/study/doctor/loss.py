@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import (
     Subject,
     first_of,
@@ -38,26 +38,25 @@ stands in runs, or nowhere."""
 class Reading:
     """What the loss's gradient says of each position.
 
-    It fits w (p - smoothing) to the gradient of a position, away from its target.
+    It is w (p - y), y being 1 at the target; with smoothing, y has another value in all places. The
+    gradient at the target and at the smallest logit tell both.
     """
 
     def __init__(self, loss: float, logits: Tensor, gradient: Tensor) -> None:
-        self.loss, num = loss, logits.shape[-1]
-        nats = log_total(logits).unsqueeze(-1) - logits
-        p, best = (-nats).exp(), gradient.argmin(-1, keepdim=True)
-        rest = torch.ones_like(p).scatter_(-1, best, 0.0)
-        means = [(t * rest).sum(-1, keepdim=True) / (num - 1) for t in (p, gradient)]
-        dp, dg = ((t - m) * rest for t, m in zip((p, gradient), means, strict=True))
-        w = (dp * dg).sum(-1) / dp.square().sum(-1).clamp(min=1e-30)
-        if num < 4:
-            w = (-gradient.gather(-1, best) / (1 - p.gather(-1, best))).squeeze(-1)
-        w = w.where(gradient.abs().amax(-1) > 1e-3 * gradient.abs().max(), 0.0)
-        smoothing = (w * means[0].squeeze(-1) - means[1].squeeze(-1)) * num
-        self.targets, self.weights = best.squeeze(-1), w
+        self.loss, rest = loss, logits.shape[-1] - 1
+        nats, best = log_total(logits).unsqueeze(-1) - logits, gradient.argmin(-1, keepdim=True)
+        low = logits.scatter(-1, best, torch.inf).argmin(-1, keepdim=True)
+        (p, g), (p_low, g_low) = (
+            ((-nats).gather(-1, at).exp(), gradient.gather(-1, at)) for at in (best, low)
+        )
+        w = (g + rest * g_low) / (p - 1 + rest * p_low) if rest > 2 else g / (p - 1)
+        w = w.where(gradient.abs().amax(-1, keepdim=True) > 1e-3 * gradient.abs().max(), 0.0)
+        smoothing = (w * p_low - g_low) * (rest + 1)
+        self.targets, self.weights = best.squeeze(-1), w.squeeze(-1)
         """The target of each position, and how much it counts, (batch, time); the weights of a mean
         sum to 1."""
-        hard = nats.gather(-1, best).squeeze(-1)
-        self.own = ((w - smoothing) * hard + smoothing * nats.mean(-1)).sum().item()
+        own = (w - smoothing) * nats.gather(-1, best) + smoothing * nats.mean(-1, keepdim=True)
+        self.own = own.sum().item()
         """The loss recomputed in float64 from the same logits."""
         # Rounding has either sign; what else the loss holds, such as a z-loss, has one.
         self.is_pure = bool(gradient.sum(-1).mean().abs() < 5e-4 * gradient.abs().max())

@@ -6,8 +6,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from cs_basics.study.doctor.finding import Finding, Findings
-from cs_basics.study.doctor.subject import Call, Subject, first_of, nats_of
+from cs_basics.study.doctor.report import Finding, Findings
+from cs_basics.study.doctor.subject import Call, Subject, nats_of
 
 NOISE = 0.02
 """Added to all weights before a model is probed: what starts at 0 would hide what it multiplies."""
@@ -20,8 +20,9 @@ LEAST_REACH = 8
 """Positions that even a narrow window lets a token reach in a few layers."""
 MOST_EXCESS = 1.5
 """Nats by which the first loss may exceed ln(vocab): logits of standard deviation s cost s^2/2."""
-LEAST_IDENTITY = 0.2
-"""Mean diagonal of a block's derivative; 1 with a residual connection, 0 without."""
+LEAST_ALIKE = 0.2
+"""Mean cosine of what a block reads and returns; 0.7 and more with a residual connection, 0.1
+without."""
 ENLARGED = 1000.0
 MOST_FLOOR = 0.05
 """Nats that bounded logits may leave; a soft cap at 15 leaves 1e-8."""
@@ -121,44 +122,21 @@ class Probe:
         return self.s.bare
 
 
-def position_table(s: Subject) -> Findings:
-    """See whether the last row of each table of positions makes a difference."""
-    time, tables = s.time, dict[str, Tensor]()
-    for name, p in s.bare.named_parameters():
-        kind = type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
-        if "pos" in name or "Embedding" in kind:
-            tables[name] = p
-    with s.quiet():
-        probe = Probe(s)
-        for name, table in tables.items():
-            axis = next((i for i, n in enumerate(table.shape) if n >= time), None)
-            if axis is None or time < 2 or s.vocab in table.shape:
-                continue
-            row = table.select(axis, time - 1)
-            kept = row.clone()
-            row += torch.linspace(0.3, 1, kept.numel()).to(row).view_as(row)
-            moved = probe.moved(probe.ids)[:, -1].max()
-            row.copy_(kept)
-            if moved <= probe.tolerance:
-                seen = f"row {time - 1} of {name} {tuple(table.shape)} moves no logit"
-                yield Finding("no-positions", seen)
-                return
-
-
 def bounded(s: Subject) -> Findings:
     """Enlarge the weights that give the logits, and see whether the logits' range B grows.
 
     The loss is at least log(1 + (vocab - 1) exp(-B)).
     """
-    owners, heads = list[nn.Module](), list[nn.Module]()
-    for call in s.calls(s.inputs[:2]):
-        own = [*call.module.parameters(recurse=False)]
-        is_head = any(p.dim() > 1 and s.vocab in p.shape for p in own)
-        owners += [call.module] if own else []
-        heads += [call.module] if is_head and call.output.shape[-1] == s.vocab else []
+    owners = [c for c in s.calls(s.inputs[:2]) if [*c.module.parameters(recurse=False)]]
+    heads = [
+        c
+        for c in owners
+        if c.output.shape[-1] == s.vocab
+        and any(p.dim() > 1 for p in c.module.parameters(recurse=False))
+    ]
     with s.quiet():
         probe = Probe(s)
-        for p in [*owners, *heads][-1].parameters(recurse=False):
+        for p in (heads or owners)[-1].module.parameters(recurse=False):
             p *= ENLARGED
         logits = s.logits(probe.ids).double()
     bound = (logits.amax(-1) - logits.amin(-1)).max().item()
@@ -178,26 +156,19 @@ def start_weights(s: Subject) -> Findings:
 
 
 def residual(s: Subject) -> Findings:
-    """Blocks that follow each other keep their input: the mean diagonal of their derivative is 1.
-
-    It is estimated by random vectors v, as the mean of v (block(x + h v) - block(x)) / h.
-    """
-    with s.quiet():
-        s.bare.eval()
-        blocks = _blocks(s.calls(s.inputs[:2]))
-        for one, block in itertools.pairwise(blocks):
-            x = block.args[0]
-            if type(one.module) is not type(block.module) or not torch.equal(one.output, x):
-                continue
-            step = 1e-2 * x.float().square().mean().sqrt().to(x)
-            v = torch.randn_like(x)
-            moved = first_of(block.module(x + step * v, *block.args[1:], **block.kwargs))
-            identity = (v * (moved - block.output)).float().mean().item() / step.item()
-            if abs(identity) < LEAST_IDENTITY:
-                seen = f"a {type(block.module).__name__} does not pass its input on: the mean "
-                seen += f"diagonal of its derivative is {identity:.2f}"
-                yield Finding("architecture/residual", seen, block.module)
-                return
+    """See that blocks that follow each other pass their input on."""
+    blocks = _blocks(s.calls(s.inputs[:2]))
+    for one, block in itertools.pairwise(blocks):
+        before, after = block.ends()
+        if type(one.module) is not type(block.module) or not torch.equal(one.output, before):
+            continue
+        alike = torch.cosine_similarity(before, after, dim=-1).mean().item()
+        if abs(alike) < LEAST_ALIKE:
+            seen = f"a {type(block.module).__name__} does not pass its input on: the cosine of its "
+            yield Finding(
+                "architecture/residual", f"{seen}input and output is {alike:.2f}", block.module
+            )
+            return
 
 
 def _blocks(calls: list[Call]) -> list[Call]:

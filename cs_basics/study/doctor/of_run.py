@@ -1,9 +1,6 @@
-"""The doctor on runs of this project, before and after, on presets, and on logs of others."""
+"""The doctor on runs of this project: before and after them, and on presets."""
 
-import csv
-import json
 import logging
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -13,7 +10,6 @@ from typing import Any
 
 from cs_basics.checkpoint import load_checkpoint
 from cs_basics.functional import cross_entropy
-from cs_basics.generate import Sampling, generate
 from cs_basics.run.batches import draw_batch
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.clock import Clock
@@ -26,9 +22,9 @@ from cs_basics.run.report import counted
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
 from cs_basics.settings.run import TrainConfig
-from cs_basics.study.doctor import curve
 from cs_basics.study.doctor.doctor import Doctor, examine
-from cs_basics.study.doctor.finding import Finding, as_text, ranked
+from cs_basics.study.doctor.log import of_metrics, points
+from cs_basics.study.doctor.report import Finding, as_text, ranked
 from cs_basics.study.doctor.subject import Subject
 
 logger = logging.getLogger(__name__)
@@ -57,14 +53,17 @@ class Examination:
         """
         found = list[Finding]()
         if trainer.world.size == 1 and trainer.step == 0:
-            s = subject_of(trainer)
+            s = Subject(trainer.model, loss_of_run(trainer), trainer.optimizer)
+            with s.quiet():  # The generators, too.
+                tokens = trainer.corpus.train.tokens
+                s.batch = draw_batch(tokens, trainer.config, 0, ROWS, trainer.device)
             examine(s)
             found = ranked(s.findings)
             for line in (*found, *s.could_not):
                 logger.warning("doctor: %s", line)
 
         def find(rows: list[Row], counts: tuple[float, float]) -> Sequence[object]:
-            both, could_not = of_metrics(rows, counts)
+            both, could_not = of_metrics(rows, *counts)
             both = ranked([*found, *both])
             more = f"python scripts/doctor.py --run-dir {trainer.folder.path} looks further"
             text = as_text(both, could_not) + f"\n({more})" * bool(could_not and not both)
@@ -72,15 +71,6 @@ class Examination:
             return [*both] or ([text] if could_not else [])
 
         return find
-
-
-def subject_of(trainer: Trainer) -> Subject:
-    """Return the model, loss and optimizer of a run with some rows of its first batch."""
-    s = Subject(trainer.model, loss_of_run(trainer), trainer.optimizer)
-    with s.quiet():  # The generators, too.
-        tokens = trainer.corpus.train.tokens
-        s.batch = draw_batch(tokens, trainer.config, 0, ROWS, trainer.device)
-    return s
 
 
 def loss_of_run(trainer: Trainer) -> Callable[[Any, Any], Any]:
@@ -91,61 +81,6 @@ def loss_of_run(trainer: Trainer) -> Callable[[Any, Any], Any]:
         return trainer.plain_loss_of(*batch)
 
     return loss_of
-
-
-def points(rows: Sequence[Row]) -> list[list[tuple[int, float]]]:
-    """Return steps and losses, of training and of validation."""
-    names = "train/loss", "val/loss"
-    return [[(int(row["step"]), row[name]) for row in rows if name in row] for name in names]
-
-
-def of_metrics(rows: Sequence[Row], counts: tuple[float, float]) -> tuple[list[Finding], list[str]]:
-    """Return what a run's losses tell, and why they cannot be called healthy.
-
-    Args:
-        rows: Rows of metrics.jsonl.
-        counts: Entropies of the run's text: of single tokens, and of one after the one before.
-    """
-    train, valid = points(rows)
-    found = ranked(curve.of_curve(train, valid, *counts))
-    return found, [] if found else [*curve.unlearnt(train, counts[0])]
-
-
-NAMES = {
-    "step": ("step", "_step", "global_step", "iter"),
-    "train/loss": ("train_loss", "loss", "value", "train_loss_step"),
-    "val/loss": ("val_loss", "eval_loss", "valid_loss"),
-}
-"""What logs of other programs call a step and the losses: the last word of a column's name."""
-
-
-def read_log(path: Path) -> list[Row]:
-    """Read the losses of a CSV or JSON Lines file.
-
-    Raises:
-        ValueError: It holds no step and loss under a name of NAMES, or is of another form.
-    """
-    lines, rows = path.read_text(encoding="utf-8", errors="replace").splitlines(), list[Row]()
-    is_json = bool(lines) and lines[0].lstrip().startswith("{")
-    try:
-        for values in map(json.loads, lines) if is_json else csv.DictReader(lines):
-            words = {
-                re.split(r"[^a-z_]+", str(key).lower().replace("/", "_"))[-1]: key for key in values
-            }
-            named = {
-                name: values[words[word]]
-                for name, others in NAMES.items()
-                for word in reversed(others)
-                if word in words and values[words[word]] not in (None, "")
-            }
-            if "step" in named and len(named) > 1:
-                rows.append({name: float(value) for name, value in named.items()})
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}, after {len(rows)} rows: {error}") from error
-    if not rows:
-        known = "; ".join(" or ".join(names) for names in NAMES.values())
-        raise ValueError(f"{path} names no step and no loss: call its columns {known}")
-    return rows
 
 
 def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
@@ -161,9 +96,7 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
         corpus = prepare_corpus(config, folder, is_fast=is_fast)
         config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
         trainer = Trainer(config, folder, corpus, Clock(UPDATES, None))
-        doctor = make_doctor(trainer, folder)
-        make_updates_of(trainer, doctor, trainer.schedule.lr_at)
-        return doctor.report()
+        return updated(trainer, doctor_of(trainer, folder), trainer.schedule.lr_at)
 
 
 def of_run(path: Path) -> list[Finding]:
@@ -179,22 +112,21 @@ def of_run(path: Path) -> list[Finding]:
         corpus = prepare_corpus(config, folder)
         trainer = Trainer(config, folder, corpus, Clock(config.run.max_steps, None))
     except (OSError, ValueError) as error:
-        found, could_not = of_metrics(rows, counted(folder))
+        found, could_not = of_metrics(rows, *counted(folder))
         print(as_text(found, [*could_not, f"the weights: {error}"]))  # noqa: T201
         return found
     with tempfile.TemporaryDirectory() as scratch:
-        doctor = make_doctor(trainer, RunFolder(Path(scratch)))
+        doctor = doctor_of(trainer, RunFolder(Path(scratch)))
         doctor.begin(trainer.next_batch())  # With the first weights, which the seed has made again.
         trainer.restore()
         doctor.logged, doctor.validations = points(rows)
         rates = [row["optim/lr"] for row in rows if "optim/lr" in row]
         usual = median(rates or [config.optim.lr])
         doctor.peak = max(rates, default=usual) / (usual or 1.0)
-        make_updates_of(trainer, doctor, lambda _: usual)
-        return doctor.report()
+        return updated(trainer, doctor, lambda _: usual)
 
 
-def make_doctor(trainer: Trainer, scratch: RunFolder) -> Doctor:
+def doctor_of(trainer: Trainer, scratch: RunFolder) -> Doctor:
     """Return a Doctor that knows all of a run; it writes into another folder."""
     config, corpus = trainer.config, trainer.corpus
 
@@ -207,11 +139,6 @@ def make_doctor(trainer: Trainer, scratch: RunFolder) -> Doctor:
         read_checkpoint(path).load_into(model, optimizer)
         return model, optimizer
 
-    @wraps(generate)
-    def write(ids: list[int]) -> list[int]:
-        model: Any = trainer.model
-        return [*ids, *generate(model, ids, 24, Sampling(), seed=sum(ids))]
-
     return Doctor(
         trainer.model,
         loss_of_run(trainer),
@@ -220,15 +147,14 @@ def make_doctor(trainer: Trainer, scratch: RunFolder) -> Doctor:
         tokens=corpus.train.tokens,
         decode=corpus.tokenizer.decode,
         evaluate=lambda: trainer.validate(None, 2_048).loss,
-        generate=write,
         save_and_load=save_and_load,
         clip=config.optim.max_grad_norm,
         accumulate=config.run.grad_accum_steps,
     )
 
 
-def make_updates_of(trainer: Trainer, doctor: Doctor, lr_at: Callable[[int], float]) -> None:
-    """Make UPDATES updates of a run, watched."""
+def updated(trainer: Trainer, doctor: Doctor, lr_at: Callable[[int], float]) -> list[Finding]:
+    """Make UPDATES updates of a run, watched; print and return the report."""
     doctor.loop.schedule = lr_at
     make_updates(
         trainer.optimizer,
@@ -239,3 +165,4 @@ def make_updates_of(trainer: Trainer, doctor: Doctor, lr_at: Callable[[int], flo
         num_parts=trainer.config.run.grad_accum_steps,
         on_update=lambda update: setattr(trainer, "step", trainer.step + 1),  # noqa: ARG005
     )
+    return doctor.report()

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.run.random_state import random_states, restore_random_states
-from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.report import Finding, Findings
 
 HOUSE = Path(__file__).parents[2]
 FOREIGN = (
@@ -56,7 +57,6 @@ class Subject:
     decode: Any = None
     text: str = ""
     evaluate: Any = None
-    generate: Any = None
     save_and_load: Any = None
     schedule: Any = None
     clip: float | None = None
@@ -210,7 +210,7 @@ def undisturbed(
         for tensor, _ in grads:
             tensor.grad = None
         if start is None:
-            stepper.state.update({key: _copied(value) for key, value in state.items()})
+            stepper.state.update({p: deepcopy(own) for p, own in state.items()})
         with torch.no_grad():
             for tensor, value in zip(tensors, start or (), strict=False):
                 tensor.copy_(value)
@@ -235,13 +235,6 @@ def undisturbed(
         for group, old in zip(stepper.param_groups, groups, strict=True):
             group.update(old)
         restore_random_states(random)
-
-
-def _copied(state: Any) -> Any:  # noqa: ANN401
-    """Return a copy of an optimizer's state of one parameter."""
-    if isinstance(state, dict):
-        return {name: _copied(value) for name, value in state.items()}
-    return state.clone() if isinstance(state, Tensor) else state
 
 
 def weights_of(model: nn.Module) -> list[Tensor]:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from cs_basics.run.token_file import entropies
-from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.loop import Loop
+from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import Subject, padding
 
 Tokens = np.ndarray[Any, Any]

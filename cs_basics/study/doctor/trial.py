@@ -1,7 +1,7 @@
 """Checks by trying: one batch learnt at other rates, an evaluation, a checkpoint read back."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -9,15 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.study.doctor.finding import Finding, Findings
 from cs_basics.study.doctor.loop import Loop, flat
 from cs_basics.study.doctor.model import not_finite
+from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import (
-    first_of,
     held_by,
-    log_total,
-    nats_of,
-    padding,
     undisturbed,
 )
 from cs_basics.study.doctor.text import Places
@@ -33,20 +29,12 @@ STUCK, SLOW, HALF = 0.9, 0.6, 0.5
 rate must reach to be clearly better than a slow one. Healthy runs leave 0.3 to 0.6."""
 LEAST_FALL = 0.35
 """Of the way to the entropy of single tokens; from there on a run learns, if slowly."""
-MOST_LOGIT = 100.0
-"""Of a language model; what it needs to be sure of a token is 20 more than another's."""
-HIDDEN = 1e4
-"""A logit below minus this is one that a program rules out."""
 MOST_DEAD = 0.5
 """Share of a module's outputs that are the same for every token; 0.2 behind a ReLU."""
 MOST_DROPPED = 0.5
 """Nats that dropout may cost; 0.2 for a rate of 0.3."""
-MOST_OFF, MOST_APART = 0.25, 0.1
-"""Share, and nats, by which a validation loss may differ from that of the logits it is made of."""
 MOST_READ = 0.9
 """Share of the windows of an evaluation that are training text; half, where both are measured."""
-MOST_EXCESS = 0.5
-"""Nats that generated tokens may cost more than the model's own; 0 on average."""
 
 
 def learn(
@@ -139,25 +127,17 @@ def rates(  # noqa: C901
 
 
 def evaluation(s: Loop) -> Findings:  # noqa: C901
-    """Call the program's evaluation, and look at what it reads, changes and returns."""
+    """Call the program's evaluation, and look at what it reads and changes."""
     if s.evaluate is None:
         return
-    read, inside = list[tuple[Tensor, bool]](), list[float]()
+    read = list[tuple[Tensor, bool]]()
 
-    def note(module: Any, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
+    def note(module: Any, args: Any, kwargs: Any, _: Any) -> None:  # noqa: ANN401
         ids = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        if ids is None or ids.is_floating_point():
-            return
-        read.append((ids.detach(), module.training))
-        logits = first_of(output).detach()[:, :-1]
-        if logits.dim() == 3 and ids.shape[1] == logits.shape[1] + 1:
-            # The loss of the batch's own tokens by what the model returned.
-            is_padding = padding(ids) | padding(ids.flip(1)).flip(1)
-            nats = nats_of(logits, ids[:, 1:])[~is_padding[:, 1:].cpu()]
-            inside.append(nats.mean().item())
+        if ids is not None and not ids.is_floating_point():
+            read.append((ids.detach(), module.training))
 
-    tensors, seen = list(s.bare.parameters()), None
-    found, ends = 0.0, list[Tensor]()
+    tensors, seen, ends = list(s.bare.parameters()), None, list[Tensor]()
     with undisturbed(s.bare), s.bare.register_forward_hook(note, with_kwargs=True):
         s.bare.train()
         for p in tensors:
@@ -165,7 +145,7 @@ def evaluation(s: Loop) -> Findings:  # noqa: C901
         before = flat(tensors).nan_to_num()
         for seed in (1, 2):
             torch.manual_seed(seed)
-            found = float(s.evaluate())
+            s.evaluate()
             ends.append(torch.get_rng_state())
         if not torch.equal(before, flat(tensors).nan_to_num()):
             seen = "evaluate() changes the weights"
@@ -173,23 +153,25 @@ def evaluation(s: Loop) -> Findings:  # noqa: C901
             seen = "evaluate() changes the gradients"
         elif torch.equal(*ends):
             seen = "evaluate() seeds the global generator, so training draws the same numbers again"
-    typical = fmean([x for x in inside if math.isfinite(x)] or [found])
     if s.has_dropout and any(is_training for _, is_training in read):
         seen_mode = "evaluate() calls the model in training mode, with dropout on"
         yield Finding("train-eval-mode", seen_mode, s.evaluate)
-    elif seen is None and abs(found - typical) > MOST_OFF * found + MOST_APART:
-        seen = f"evaluate() returned {found:.4g}; the logits it computed give {typical:.4g}"
-    if seen is None and s.tokens is not None and read:
-        # Evenly, since many programs also measure the training loss: that is half of what is read.
-        some = read[:: -(-len(read) // 8)]
-        windows = [row.cpu().numpy() for ids, _ in some for row in ids[:8]]
-        size, places = len(windows[0]), Places(s.tokens)
-        share = sum(places.find(window) is not None for window in windows) / len(windows)
-        is_learnt = share > MOST_READ and size >= 8 and len(s.tokens) > 200
-        if is_learnt and places.share_repeated(size) < HALF:
-            seen = f"{share:.0%} of the windows that evaluate() reads are in the training text"
-    if seen:
+    if seen := seen or _of_training_text(s, [ids for ids, _ in read]):
         yield Finding("evaluation", seen, s.evaluate)
+
+
+def _of_training_text(s: Loop, read: list[Tensor]) -> str | None:
+    """Say how much of the batches of an evaluation is in the training text."""
+    if s.tokens is None or not read:
+        return None
+    # Evenly, since many programs also measure the training loss: that is half of what is read.
+    windows = [row.cpu().numpy() for ids in read[:: -(-len(read) // 8)] for row in ids[:8]]
+    size, places = len(windows[0]), Places(s.tokens)
+    share = sum(places.find(window) is not None for window in windows) / len(windows)
+    is_learnt = share > MOST_READ and size >= 8 and len(s.tokens) > 200
+    if not is_learnt or places.share_repeated(size) >= HALF:
+        return None
+    return f"{share:.0%} of the windows that evaluate() reads are in the training text"
 
 
 def checkpoint(s: Loop) -> Findings:
@@ -209,62 +191,20 @@ def checkpoint(s: Loop) -> Findings:
 def _lost(s: Loop, model: nn.Module, optimizer: Optimizer) -> str | None:
     """Say what of a model and its optimizer was not restored."""
     held = held_by(optimizer)
-    if where := _difference(s.bare.state_dict(), model.state_dict()):
-        return f"{where} of the model differs after loading"
     if len(held) != len(held_by(s.optimizer)):
         return "the optimizer holds another number of parameters after loading"
     if not {id(p) for p in held} & {id(p) for p in model.parameters()}:
         return "the optimizer read back holds other parameters than the model read back"
     if len([*model.parameters()]) != len([*s.bare.parameters()]):
         return "weights that were tied are two after loading"
-    where = _difference(s.optimizer.state_dict(), optimizer.state_dict())
-    return where and f"{where} of the optimizer differs after loading"
-
-
-def _difference(mine: Any, theirs: Any) -> str | None:  # noqa: ANN401
-    """Return the path of the first tensor or number that differs, such as `state/0/exp_avg`."""
-    others = dict(_numbers(theirs))
-    for path, one in _numbers(mine):
-        other = others.get(path)
-        if isinstance(one, Tensor) and isinstance(other, Tensor):
-            is_same = torch.equal(*(x.cpu().to(one.dtype).nan_to_num() for x in (one, other)))
-        else:
-            is_same = one == other
-        if not is_same:
-            return path
+    exact: Any = {"rtol": 0, "atol": 0, "equal_nan": True}
+    exact |= dict.fromkeys(("check_device", "check_dtype", "check_stride"), False)
+    for name, mine, theirs in (("model", s.bare, model), ("optimizer", s.optimizer, optimizer)):
+        try:
+            torch.testing.assert_close({**theirs.state_dict()}, {**mine.state_dict()}, **exact)
+        except AssertionError as error:
+            return f"the {name} differs after loading: {' '.join(str(error).split())}"
     return None
-
-
-def _numbers(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
-    """Yield the tensors and numbers of a state after their paths."""
-    if isinstance(state, (dict, list)):
-        for name, part in state.items() if isinstance(state, dict) else enumerate(state):
-            yield from _numbers(part, f"{path}/{name}".lstrip("/"))
-    elif isinstance(state, (Tensor, int, float)):
-        yield path, state
-
-
-def generation(s: Loop) -> Findings:
-    """Let the program write, and compare each token's nats with the entropy of the model's choice.
-
-    Tokens that are drawn from the model's own distribution cost as much as that, on average.
-    """
-    if s.generate is None or s.time < 8:
-        return
-    begun, excess = s.time // 4, list[Tensor]()
-    with s.quiet():
-        if not s.logits(s.inputs[:1]).isfinite().all():
-            return
-        for row in s.inputs[:8]:
-            s.bare.eval()
-            ids = torch.tensor([[*s.generate(row[:begun].tolist())][: s.time]], device=row.device)
-            logits = s.logits(ids)[:, begun - 1 : -1].cpu().double()
-            log_p = logits - log_total(logits).unsqueeze(-1)
-            excess += nats_of(logits, ids[:, begun:]) + (log_p.exp() * log_p).sum(-1)
-    more = torch.cat(excess)
-    if more.mean() > MOST_EXCESS + 4 * more.std() / len(more) ** 0.5:
-        seen = f"generated tokens cost {more.mean():.2g} nats more than tokens drawn from the model"
-        yield Finding("generation", seen, s.generate)
 
 
 def ending(s: Loop) -> Findings:  # noqa: C901
@@ -280,13 +220,9 @@ def ending(s: Loop) -> Findings:  # noqa: C901
         for is_training in (True, False):
             s.bare.train(is_training)
             losses.append(s.loss_of(s.bare, s.batch).item())
-        largest = s.logits(s.inputs).abs()
     if losses[0] > losses[1] + MOST_DROPPED:
         seen = f"a loss of {losses[0]:.3f} in training mode, {losses[1]:.3f} in evaluation mode"
         yield Finding("dropout", seen)
-    largest = largest.where(largest < HIDDEN, 0).max().item()
-    if largest > MOST_LOGIT:
-        yield Finding("logits-drift", f"a logit of {largest:.3g} after the last update")
     worst, name = 0.0, ""
     for call in s.calls(s.inputs):
         for x in call.ends():

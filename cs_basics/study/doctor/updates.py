@@ -1,20 +1,17 @@
 """Checks of the updates that were made."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from cs_basics.study.doctor.finding import Finding, Findings
-from cs_basics.study.doctor.loop import MEASURED, Loop, Seen, Update
-from cs_basics.study.doctor.weights import listed
+from cs_basics.study.doctor.loop import MEASURED, Loop, Seen
+from cs_basics.study.doctor.report import Finding, Findings
 
 FEW = 3
 """A finding about gradients needs as many updates that show it."""
-LEAST_LEFT = 0.3
-"""Share of the gradient before that is left in one; 0 where it is zeroed, 1 where it is not."""
 ALIKE = 0.05
 """Relative difference of two factors that are the same; rounding makes 1e-6."""
 CLIPPED, MOST_CLIPPED = 1.02, 1.5
@@ -43,26 +40,6 @@ LEAST_GAIN = 0.5
 """Of gains that start at 1; 0.7 after a healthy run."""
 
 
-def silent(s: Loop) -> Findings:
-    """Name the parameters that have no gradient at any step.
-
-    Those of a module that the model does not call, such as an expert, wait for their turn.
-    """
-    if len(s.updates) < FEW:
-        return
-    held = set(map(id, s.trained()))
-    called = {call.name for call in s.calls(s.inputs[:8]) if call.output.numel()}
-    trained = {
-        name: p
-        for name, p in s.bare.named_parameters()
-        if id(p) in held and called & {name.rpartition(".")[0], ".".join(name.split(".")[:-2])}
-    }
-    without = [name for name, p in trained.items() if id(p) not in s.reached]
-    if without and len(without) < len(trained):
-        seen = f"{len(without)} parameters have no .grad at any step: {listed(without)}"
-        yield Finding("no-gradient", seen)
-
-
 def stepping(s: Loop) -> Findings:
     """See that steps are made, one an update, and that they change the weights."""
     updates, cause = s.updates, "no-step"
@@ -84,31 +61,29 @@ def stepping(s: Loop) -> Findings:
 
 
 def gradients(s: Loop) -> Findings:
-    """Compare the gradients at each step with those of its batches alone."""
-    fits = [u for u in s.seen() if u.is_fitted]
-    kept = [u for u in fits if u.left > LEAST_LEFT * abs(u.right) and u.error < 0.1]
-    if len(kept) >= min(FEW, max(1, len(fits) - 1)) and len(fits) > 1:
-        seen = "the gradient at a step is that of its batch, plus "
-        seen += f"{kept[-1].left / kept[-1].right:.2g} times that of the step before"
-        yield Finding("not-zeroed", seen, s.place)
+    """Compare the gradients at each step with what backward brought."""
+    watched = s.seen()
+    kept = sum(u.is_left for u in watched)
+    if len(watched) > 1 and kept >= min(FEW, len(watched) - 1):
+        seen = f"in {kept} of {len(watched)} updates that were watched, the gradients of the one "
+        yield Finding("not-zeroed", f"{seen}before were still there when backward began", s.place)
     elif s.updates:
         for cause, look in (("accumulation", _accumulated), ("clipping", _clipped)):
-            if seen := look(s, fits):
+            if seen := look(s, watched):
                 yield Finding(cause, seen, s.place)
 
 
-def _accumulated(s: Loop, fits: list[Seen]) -> str | None:
+def _accumulated(s: Loop, watched: list[Seen]) -> str | None:
     """Say how micro-batches are joined otherwise than by their mean."""
-    meant = s.accumulate
-    parts = median(len(u.losses) for u in s.updates)
+    parts = median(len(u.parts) for u in s.updates)
     total = median(u.upstream for u in s.updates)
-    ratio = median([u.right for u in fits] or [total])
-    most = max(parts, meant)
+    known = [u.norm / u.seen.right_norm for u in s.updates if u.seen and u.seen.right_norm]
+    ratio, most = median(known or [total]), max(parts, s.accumulate)
     is_twice = abs(total * most - 1) < ALIKE or (abs(ratio * most - 1) < ALIKE and not s.clip)
-    if fits and all(u.is_last for u in fits):
+    if watched and all(u.is_wiped for u in watched):
         return f"only the last of {parts:g} micro-batches is in the gradient"
-    if meant > 1 and parts != meant and len(s.updates) > 1:
-        return f"{parts:g} micro-batches an update, not {meant}"
+    if s.accumulate > 1 and parts != s.accumulate and len(s.updates) > 1:
+        return f"{parts:g} micro-batches an update, not {s.accumulate}"
     if parts > 1 and abs(total / parts - 1) < ALIKE and ratio > 1.2:
         return f"gradients of {parts:g} micro-batches are added: {ratio:.2g} times their mean"
     if most > 1 and is_twice:
@@ -116,64 +91,50 @@ def _accumulated(s: Loop, fits: list[Seen]) -> str | None:
     return None
 
 
-def _clipped(s: Loop, fits: list[Seen]) -> str | None:
+def _clipped(s: Loop, watched: list[Seen]) -> str | None:
     """Say how the gradient at a step is neither that of the loss nor scaled to the clip."""
     clip = s.clip or math.inf
-    for u in s.updates:
-        most = CLIPPED if u.seen and u.seen.cosine > 0.99 else MOST_CLIPPED
-        if u.norm > most * clip:
-            return f"the gradient still has the norm {u.norm:.3g} at the step, for a clip of {clip}"
     odd = list[str]()
     for u in s.updates:
-        if (seen := u.seen) is None or not seen.is_fitted:
+        if u.norm > (CLIPPED if u.seen and u.seen.cosine > 0.99 else MOST_CLIPPED) * clip:
+            return f"the gradient still has the norm {u.norm:.3g} at the step, for a clip of {clip}"
+        if (seen := u.seen) is None:
             continue
-        is_small = u.norm < 0.8 * min(clip, seen.right_norm) and s.clip
+        is_small = s.clip and u.norm < 0.8 * min(clip, seen.right_norm)
         if seen.num_largest >= CHOPPED and seen.cosine < 0.999:
             odd.append(f"{seen.num_largest} entries of the gradient are cut to {seen.largest:.3g}")
-        elif seen.cosine < LEAST_COSINE and seen.error > 0.2 and seen.left < 0.3 * abs(seen.right):
-            odd.append(
-                f"the gradient at the step is another than the loss's: cosine {seen.cosine:.2f}"
-            )
-        elif is_small and abs(u.upstream * len(u.losses) - 1) > ALIKE:
+        elif seen.cosine < LEAST_COSINE:
+            told = f"the gradient at the step is another than the loss's: cosine {seen.cosine:.2f}"
+            odd.append(told)
+        elif is_small and abs(u.upstream * len(u.parts) - 1) > ALIKE:
             odd.append(
                 f"a gradient of norm {u.norm:.3g} at the step, {seen.right_norm:.3g} from the loss"
             )
-    return odd[-1] if len(odd) >= min(FEW, max(1, len(fits))) else None
+    return odd[-1] if len(odd) >= min(FEW, max(1, len(watched))) else None
 
 
 def schedule(s: Loop) -> Findings:
-    """Compare the rates with those of the schedule, up to a factor for each group."""
-    rate_at, updates = s.schedule, s.updates
-    if rate_at is None or len(updates) < 4:
-        return
-    for rates in zip(*(u.rates for u in updates), strict=True):
-        error, at = min(_distance(updates, rates, rate_at, offset) for offset in (0, 1))
-        if error > OFF_SCHEDULE:
-            number = updates[at].number
-            seen = (
-                f"update {number} had lr={rates[at]:.3g}; the schedule gives {rate_at(number):.3g}"
-            )
-            yield Finding("schedule", seen, s.place)
-            return
-
-
-def _distance(
-    updates: list[Update], rates: Sequence[float], rate_at: Callable[[int], float], offset: int
-) -> tuple[float, int]:
-    """Return the largest deviation from a multiple of the schedule, and where it is."""
+    """Compare the rates of each group with those of the schedule, as shares of the highest."""
     # Not the first update, whose number may be 0: some schedules have no such rate.
-    meant = np.array([rate_at(u.number - 1 + offset) for u in updates[1:]])
-    highest, found = meant.max() or 1.0, np.array(rates[1:])
-    is_high = meant > 0.01 * highest
-    factor = np.median(found[is_high] / meant[is_high]) if is_high.any() else 1.0
-    factor = 1.0 if abs(factor - 1) < OFF_SCHEDULE or not factor else factor
-    off = np.abs(found - factor * meant) / (factor * highest)
-    return float(off.max()), int(off.argmax()) + 1
+    rate_at, updates = s.schedule, s.updates[1:]
+    if rate_at is None or len(updates) < FEW:
+        return
+    for rates in np.array([u.rates for u in updates]).T:
+        errors = list[Any]()
+        for offset in (0, 1):
+            meant = np.array([rate_at(u.number - offset) for u in updates])
+            errors.append(abs(rates / (rates.max() or 1) - meant / (meant.max() or 1)))
+        error = min(errors, key=np.max)
+        if error.max() > OFF_SCHEDULE:
+            at, number = error.argmax(), updates[error.argmax()].number
+            seen = f"update {number} had lr={rates[at]:.3g}; the schedule gives "
+            yield Finding("schedule", f"{seen}{rate_at(number):.3g}", s.place)
+            return
 
 
 def mode(s: Loop) -> Findings:
     """See that the updates are made in training mode, where dropout is part of it."""
-    modes, seen = [u.is_training for u in s.updates], None
+    modes, seen = [all(part.is_training for part in u.parts) for u in s.updates], None
     if modes and not all(modes) and (modes[0] or s.has_dropout):
         seen = f"update {s.updates[modes.index(False)].number} was made in evaluation mode"
     elif s.is_random:
@@ -186,7 +147,7 @@ def optimizer(s: Loop) -> Findings:
     """Read the settings that make an optimizer another, and see whether it descends."""
     seen = next(filter(None, (_odd(s, group) for group in s.optimizer.param_groups)), None)
     first = s.updates[0].seen if s.updates and s.updates[0].is_first else None
-    if first and first.is_fitted and first.uphill > UPHILL and first.shrunk < MOST_DECAY:
+    if first and first.uphill > UPHILL and first.shrunk < MOST_DECAY:
         seen = f"the first step goes uphill: its cosine with the gradient is {first.uphill:.2f}"
     kind = type(s.optimizer)
     if seen:

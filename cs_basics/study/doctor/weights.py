@@ -7,8 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs_basics.study.doctor.finding import Finding, Findings
+from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import Call, Subject, held_by, undisturbed
+
+LEAST_READ, LEAST_TIME = 0.8, 8
+"""Share of a row's positions at which a table of positions is read, 1 but for padding; and how many
+positions that needs."""
 
 
 def graph(s: Subject) -> Findings:
@@ -33,11 +37,39 @@ def graph(s: Subject) -> Findings:
     if frozen := [name for name in frozen if "pos" not in name]:
         seen = f"the optimizer holds parameters with requires_grad=False: {listed(frozen)}"
         yield Finding("no-gradient", seen)
+    # What the model does not call, such as an expert, waits for its turn.
+    called = {call.name for call in s.calls(s.inputs[:8]) if call.output.numel()}
+    cut_off = [
+        name
+        for name, p in s.bare.named_parameters()
+        if p.requires_grad and id(p) in held and id(p) not in leaves
+        and called & {name.rpartition(".")[0], ".".join(name.split(".")[:-2])}
+    ]  # fmt: skip
+    if cut_off:
+        seen = f"the loss does not depend on {len(cut_off)} parameters of modules that are called"
+        yield Finding("no-gradient", f"{seen}: {listed(cut_off)}")
     if twice := [
         names.get(key, "?") for key, n in Counter(map(id, held_by(s.optimizer))).items() if n > 1
     ]:
         seen = f"{len(twice)} parameters are listed more than once in the optimizer"
         yield Finding("in-optimizer-twice", f"{seen}: {listed(twice)}", "")
+
+
+def positions(s: Subject) -> Findings:
+    """Count the rows of a table of positions that the loss depends on."""
+    for name, p in s.bare.named_parameters():
+        axis = next((i for i, size in enumerate(p.shape) if size >= s.time), None)
+        kind = type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
+        is_table = ("pos" in name or "Embedding" in kind) and s.vocab not in p.shape
+        if not is_table or axis is None or s.time < LEAST_TIME or not p.requires_grad:
+            continue
+        with undisturbed(s.bare):
+            loss = s.loss_of(s.bare, s.cut(8))
+            (gradient,) = torch.autograd.grad(loss, p, materialize_grads=True)
+        read = int(gradient.movedim(axis, 0).flatten(1).any(1).sum())
+        if read < LEAST_READ * s.time:
+            seen = f"{s.time} positions read {read} rows of {name} {tuple(p.shape)}"
+            yield Finding("no-positions", seen)
 
 
 def leaves_of(loss: Tensor) -> dict[int, Tensor]:
@@ -68,15 +100,13 @@ def sharing(s: Subject) -> Findings:
     for call in s.calls(s.inputs[:1]):
         known = first.setdefault(call.name, call)
         has_own = any(s.vocab not in p.shape for p in call.module.parameters(recurse=False))
-        if has_own and any(
-            isinstance(x, Tensor) and not torch.equal(x, y)
-            for x, y in zip(known.args, call.args, strict=False)
-        ):
+        inputs = [c.args[0] for c in (known, call) if c.args and isinstance(c.args[0], Tensor)]
+        if has_own and len(inputs) == 2 and not torch.equal(*inputs):
             seen = f"{call.name} is called more than once in a forward pass, on other data"
             yield Finding("shared-weights", seen)
             break
-    for (name, p), (other_name, other) in itertools.combinations(s.bare.named_parameters(), 2):
-        is_table = p.dim() == 2 and s.vocab in p.shape and p.shape == other.shape and p.std() != 0
-        if p.data_ptr() == other.data_ptr() or (is_table and torch.equal(p, other)):
+    tables = [(name, p) for name, p in s.bare.named_parameters() if s.vocab in p.shape]
+    for (name, p), (other_name, other) in itertools.combinations(tables, 2):
+        if p.std() > 0 and torch.equal(p, other):
             seen = f"{name} and {other_name} are two parameters with equal values"
             yield Finding("tie-broken", seen)

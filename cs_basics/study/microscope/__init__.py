@@ -3,7 +3,6 @@
     reading.py   statistics of what every norm reads, and of attention scores
     history.py   readings of a run, kept in its folder
     plot.py      readings of several steps as one picture
-    walk.py      one sentence through a block: shapes and sizes, with the lines that compute them
 
 The script: scripts/microscope.py.
 """

@@ -10,7 +10,15 @@ from oracles import CHOSEN
 from oracles import text as oracles
 from oracles.text import Merge, Reversed, tied
 
-from mistakes.encoding import ANY_CASE, ASCII, GPT4, NO_LOOKAHEAD, OF_RE, split_at_first
+from mistakes.encoding import (
+    ANY_CASE,
+    ASCII,
+    GPT4,
+    NO_LOOKAHEAD,
+    OF_RE,
+    split_at_first,
+    split_by_length,
+)
 
 
 def bpe_merges(
@@ -110,9 +118,12 @@ def bpe_merges(
         "ties go to the shorter pair: the lexicographically greater one wins": train(
             rank=lambda pair, count: (count, -len(pair[0] + pair[1]), tied(pair))
         ),
-        "ties go to the pair with the greater ids: compare the bytes": by_ids(
-            text, vocab_size, special_tokens
-        ),
+        **{
+            f"ties go to the pair with the {which} ids: compare the bytes": by_ids(
+                text, vocab_size, special_tokens, order
+            )
+            for which, order in {"greater": tuple, "smaller": Reversed}.items()
+        },
         "repeated pairs are merged from the right": recounted(
             text, vocab_size, special_tokens, merge=merged_from_the_right
         ),
@@ -143,6 +154,15 @@ def bpe_merges(
         ),
         "the special token that is listed first wins, not the longest": train(
             [t for s in split_at(special_tokens) for t in find(s)]
+        ),
+        "the longest wins wherever it begins: the first in the text does, and of those that begin"
+        " there the longest": train(
+            [
+                t
+                for s in split_by_length(decoded, special_tokens)
+                if s not in special_tokens
+                for t in find(s)
+            ]
         ),
         "only the first special token is a boundary": train(
             [t for s in split_at(special_tokens[:1]) for t in find(s)]
@@ -201,13 +221,15 @@ def without_unescaped(text: str, specials: Sequence[str]) -> list[str]:
         return []
 
 
-def by_ids(text: bytes, vocab_size: int, special_tokens: Sequence[str]) -> list[Merge]:
-    """Break ties by the ids of the tokens, special tokens after the bytes."""
+def by_ids(
+    text: bytes, vocab_size: int, special_tokens: Sequence[str], order: Callable[[Any], Any]
+) -> list[Merge]:
+    """Break ties by the ids of the tokens, special tokens after the bytes, in some order."""
     first = oracles.size_without_merges(special_tokens)
     ids = {bytes([byte]): byte for byte in range(256)}
 
     def rank(pair: Merge, count: int) -> Any:
-        return count, tied((ids[pair[0]], ids[pair[1]]))
+        return count, tied(order((ids[pair[0]], ids[pair[1]])))
 
     merges: list[Merge] = []
     splits = [

@@ -225,9 +225,15 @@ def clipping(gradients: Sequence[Array | None], max_l2_norm: float) -> dict[str,
         "gradients below the bound are scaled up to it, too": scaled(
             lambda _: max_l2_norm / (norm + 1e-6)
         ),
-        "the 1e-6 below the fraction is missing": scaled(
+        "the 1e-6 below the fraction is missing, or much smaller": scaled(
             lambda _: max_l2_norm / norm if norm > max_l2_norm else 1.0
         ),
+        **{
+            f"{other} is added to the norm, not 1e-6": scaled(
+                lambda _, other=other: min(1.0, max_l2_norm / (norm + other))
+            )
+            for other in (1e-5, 1e-4, 1e-3)
+        },
         "the norm is averaged over the parameters": scaled(
             lambda _: min(1.0, max_l2_norm / (norm / math.sqrt(count) + 1e-6))
         ),

@@ -220,11 +220,8 @@ def clip(
 
 def schedule(adapters: Any, iterations: list[int], settings: dict[str, Any]) -> Plain:
     """Ask for the learning rate at each iteration."""
-    rates = [adapters.run_get_lr_cosine_schedule(it=it, **settings) for it in iterations]
-    return {
-        "kinds": sorted({type(rate).__name__ for rate in rates}),
-        "rates": [float(rate) for rate in rates],
-    }
+    ask = adapters.run_get_lr_cosine_schedule
+    return {"rates": [float(ask(it=it, **settings)) for it in iterations]}
 
 
 def batches(

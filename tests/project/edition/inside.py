@@ -7,6 +7,7 @@ new].
 """
 
 import contextlib
+import gc
 import importlib
 import io
 import json
@@ -26,6 +27,7 @@ SLOW_TO_IMPORT = (
 )  # fmt: skip
 for name in SLOW_TO_IMPORT:
     importlib.import_module(name)
+gc.freeze()  # What is imported is no garbage: no fork looks for any in it.
 # A whole tree that is installed would lend the edition what it leaves out.
 sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in str(finder)]
 

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from itertools import zip_longest
 
 import pytest
 from bank import patches
@@ -12,15 +13,28 @@ BANK = ROOT / "tests" / "project" / "bank"
 
 @pytest.fixture
 def rehearsed(pytestconfig, inside, filled):
-    """Rehearse each change of a file; where slow tests are left out, the first of each kind."""
+    """Rehearse each change of a file; where slow tests are left out, the first of each kind.
+
+    One program holds an honest change of each kind.
+    """
 
     def rehearse(name, is_honest):
-        changes = patches.read(BANK / f"{name}.txt")
+        kinds = {}
+        for change in patches.read(BANK / f"{name}.txt"):
+            kinds.setdefault(change.kind, []).append(change)
         if pytestconfig.option.markexpr == "not slow":
-            changes = list({change.kind: change for change in reversed(changes)}.values())
-            if is_honest:  # One program may hold all of them.
-                places = [place for change in changes for place in change.places]
-                changes = [patches.Patch("one of each kind", name, places=places)]
+            kinds = {kind: of_kind[:1] for kind, of_kind in kinds.items()}
+        changes = [change for of_kind in kinds.values() for change in of_kind]
+        if is_honest:
+            programs = [[*filter(None, each)] for each in zip_longest(*kinds.values())]
+            changes = [
+                patches.Patch(
+                    "; ".join(change.name for change in program),
+                    name,
+                    places=[place for change in program for place in change.places],
+                )
+                for program in programs
+            ]
         jobs = ({"argv": ["rehearse"], "changes": change.places} for change in changes)
         return zip(changes, inside(filled, *jobs), strict=True)
 

@@ -72,7 +72,7 @@ def assert_same_bits(left, right):
     elif isinstance(left, dict):
         assert left.keys() == right.keys()
         for key in left:
-            if key not in {"elapsed_s", "num_metrics_bytes"}:
+            if key not in {"elapsed_s", "waited_s", "num_metrics_bytes"}:
                 assert_same_bits(left[key], right[key])
     elif isinstance(left, list | tuple):
         for a, b in zip(left, right, strict=True):
@@ -96,7 +96,7 @@ def test_a_run_shorter_than_its_warm_up_warms_up_over_a_tenth_of_it(tiny_config,
     train_run(config)
     rates = values_of(config, "optim/lr")
     assert rates[3] == pytest.approx(0.04 * config.optim.lr)
-    assert max(rates) > 0.6 * config.optim.lr
+    assert max(rates) > 0.9 * config.optim.lr, "compiling was counted as updates"
     said = "shorter than its warm-up of 100 updates: the learning rate is at its highest after 3"
     assert caplog.text.count(said) == 1
     short = tiny_config.replace(max_steps=9, warmup_steps=10, run_dir=config.run.run_dir / "9")

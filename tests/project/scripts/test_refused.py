@@ -1,9 +1,15 @@
 """Bad input to a script: one line that says what to do, exit code 2, and no file is touched."""
 
+import contextlib
+import gzip
+import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from processes import ROOT
+from test_scripts import SCRIPTS
 
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.settings.presets import PRESETS
@@ -16,24 +22,88 @@ TOKENS = "train_tokenizer --text text.txt --out new --no-warn --vocab-size"
 ENCODE = "encode --tokenizer tokenizer --no-warn"
 ZIP = "instructor/make_gradescope --out new"
 STORIES = "write_stories --out new --megabytes"
+NOBODY = 65534
 PRESETS_D_FF = PRESETS["debug"][1].model.d_ff
+
+FILES = {
+    "missing": "none.txt", "empty": "empty.txt", "packed": "binary.txt",
+    "unreadable": "locked.txt", "a folder": "folder",
+}  # fmt: skip
+RUNS = {
+    "missing": "none", "empty": "folder", "binary": "damaged", "unreadable": "locked",
+    "a file": "text.txt",
+}  # fmt: skip
+ASKED = {
+    "ablate": {
+        "reads": (FILES, "positions --valid-text text.txt --max-steps 3 --out new --train-text {}"),
+        "writes": "positions --preset debug {texts} --max-steps 3 --out {}",
+        "number": "positions --preset debug {texts} --out new --max-steps {}",
+    },
+    "account": {"number": "stories --batch-size {}"},
+    "convert_tokenizer": {"reads": (FILES, "{} --out new"), "writes": "tokenizer --out {}"},
+    "doctor": {"reads": (FILES, "--log {}")},
+    "download": {"writes": "tinystories --mirror http://localhost:9 --out {}"},
+    "encode": {
+        "reads": (FILES, "--tokenizer tokenizer --out new --text {}"),
+        "writes": "--tokenizer tokenizer --text text.txt --out {}",
+        "number": "--tokenizer tokenizer --text text.txt --out new --num-workers {}",
+    },
+    "evaluate": {
+        "reads": (FILES, "run --text {}"), "number": "run --text text.txt --batch-size {}",
+    },
+    "export": {"reads": (RUNS, "{} --out new"), "writes": "run --out {}"},
+    "generate": {"reads": (RUNS, "{}"), "number": "run --max-tokens {}"},
+    "import_llama": {"reads": (RUNS, "{} --out new"), "writes": "llama --out {}"},
+    "microscope": {
+        "reads": (RUNS, "{}"), "writes": "run --out {}", "number": "run --num-windows {}",
+    },
+    "package": {"reads": (RUNS, "--out new --root {}"), "writes": "--out {}"},
+    "rehearse": {},
+    "share": {"reads": (RUNS, "{} --out new"), "writes": "run --out {}"},
+    "train": {
+        "reads": (FILES, "debug --no-warn --run-dir new --text {}"),
+        "writes": "debug {texts} --run-dir {}",
+        "number": "debug {texts} --run-dir new --lr {}",
+    },
+    "train_tokenizer": {
+        "reads": (FILES, "--vocab-size 300 --no-warn --out new --text {}"),
+        "writes": "--text text.txt --vocab-size 300 --out {}",
+        "number": "--text text.txt --out new --vocab-size {}",
+    },
+    "write_stories": {"writes": "--megabytes 1 --out {}", "number": "--out new --megabytes {}"},
+    "instructor/grade": {
+        "reads": (FILES, "{} --require-isolation process --out new"),
+        "writes": "submissions --require-isolation process --out {}",
+        "number": "submissions --out new --minutes {}",
+    },
+    "instructor/make_gradescope": {
+        "reads": (FILES | {"empty": "none.txt"}, "--out new --packages {}"), "writes": "--out {}",
+        "number": "--out new --minutes {}",
+    },
+    "instructor/make_starter": {"writes": "--out {}"},
+    "instructor/verify": {
+        "reads": (RUNS, "{} {texts}"),
+        "number": "entry {texts} --seeds {}",
+    },
+}  # fmt: skip
+"""What each script reads, writes and counts; {} is the value that is asked about."""
+
 
 REFUSED = {
     "train stories --lrr 3": f"Unrecognized options: --lrr, 3. Perhaps you meant: --lr. See "
     f"{ROOT / 'scripts' / 'train.py'} stories --help",
+    "train debug --lerning-rate 1": "--lerning-rate, 1. Perhaps you meant: --lr. See "
+    f"{ROOT / 'scripts' / 'train.py'} debug --help",
+    "train_tokenizer text.txt": "Missing from",
     "train tales": "Available subcommands: debug, stories, own-text",
     "train stories --max-steps ten": "instantiated from ['ten']. See",
-    "train stories --lr -1": "error: lr=-1.0 must be greater",
     "generate run --num-samples": "Missing value for argument '--num-samples'",
     "instructor/grade .": "/grade.py: --out PATH. See ",
     "instructor/make_starter --out new --solution new": "error: --solution new is --out, too",
     "instructor/make_starter --out run": "run exists",
-    f"{ZIP} --minutes 0": "--minutes 0",
     f"{ZIP} --exam-seed 77": "--exam-seed 77",
     f"{ZIP} --only nothing": "--only nothing",
-    f"{ZIP} --packages nowhere.txt": "nowhere.txt is not a file",
     f"{ZIP} --out text.txt/x/y.zip": "text.txt is not a folder",
-    f"{TRAIN} --train-text none.txt": "none.txt does not exist",
     f"{TRAIN} --train-text wide.txt": "this converts it: iconv -f UTF-16",
     f"{TRAIN} --train-text short.txt": "fewer than one context",
     f"{TRAIN} --num-heads 5": "d_model=64 is not divisible by num_heads=5",
@@ -41,8 +111,6 @@ REFUSED = {
     f"{TRAIN} --run-dir text.txt": "text.txt is there already: choose another name",
     f"{TRAIN} --run-dir text.txt/x": "text.txt/x cannot be: a part of that path is a file",
     f"{TRAIN} --text text.txt": "--text is cut in two: leave out --train-text",
-    "train debug --run-dir new --text none.txt": "none.txt does not exist: name a text by --text",
-    "train debug --run-dir new --text tokenizer": "tokenizer is a folder: name a text file",
     "account nonsense": "there is no preset nonsense: use one of debug, stories",
     "download tinystories --out text.txt": "--out text.txt is a file: name a folder",
     "convert_tokenizer text.txt --out new": "text.txt: name a folder, a .json file or",
@@ -53,60 +121,68 @@ REFUSED = {
     f"{RESUME} --lr 0.5": "was started with lr=0.003",
     f"{RESUME} --d-ff 96": "was started with d_ff=64",
     f"{RESUME} --d-ff {PRESETS_D_FF}": "was started with d_ff=64",
-    "generate none": "none holds no run",
-    "evaluate . --text text.txt": ". holds no run",
     "generate run --top-p 0": "top_p=0",
-    "generate run --num-samples 0": "num_samples=0",
     f"generate run --seed {2**63}": f"seed={2**63} must be 0",
-    "share none --out new": "none holds no run",
-    "share empty --out new": "holds no checkpoint",
-    "share broken --out new": "damaged",
+    "share unfinished --out new": "holds no checkpoint",
     "share run --out text.txt/in/a.html": "text.txt is not a folder",
     "export run --out tokenizer": "tokenizer already exists",
     "export run --out text.gguf": "text.gguf already exists",
     "export run --out new --dtype q8_0": "--dtype q8_0 is of a .gguf file",
     f"ablate positions --preset debug {TEXTS} --out .": "holds no ablation",
-    f"{STORIES} 0": "megabytes=0",
     f"{STORIES} 1e303": "megabytes=1e+303 must be positive and at most 1,000,000",
     f"{STORIES} 1 --seed -3": "seed=-3",
-    f"{TOKENS} 300 --text missing": "missing does not exist: name a text file",
-    f"{TOKENS} 300 --text none": "none does not exist",
-    f"{TOKENS} 300 --text empty.txt": "empty",
-    f"{TOKENS} 200": "vocab_size=200",
     f"{TOKENS} 300 --out tokenizer": "--overwrite",
     f"{TOKENS} 300 --out text.txt": "is a file",
     f"{TOKENS} 300 --special-tokens a a": "empty or repeated",
-    f"{ENCODE} --text tokenizer --out new": "folder",
     f"{ENCODE} --text text.txt --out new --tokenizer missing": "missing holds no vocab.json: give",
-    f"{ENCODE} --text text.txt --out new --tokenizer broken/tokenizer": "is not a JSON file",
+    f"{ENCODE} --text text.txt --out new --tokenizer damaged/tokenizer": "is not a JSON file",
     f"{ENCODE} --text text.txt --out wide.txt": "--overwrite",
     f"{ENCODE} --text text.txt --out text.txt --overwrite": "is the text itself",
     f"{ENCODE} --text text.txt --out text.txt/new": "not a folder",
-    f"{ENCODE} --text text.txt --out new --num-workers 0": "num_workers=0",
 }
 
 
 def content(folder):
+    """Return all that is there, to see that nothing has changed."""
     return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
 
 
 @pytest.fixture
-def place(trained, tmp_path, monkeypatch):
-    """The working folder, with texts, a tokenizer, a run, and two that lack something."""
-    monkeypatch.chdir(tmp_path)
+def place(trained, monkeypatch):
+    """The working folder, with texts, a tokenizer, a run, and some that lack something."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    (tmp_path / "text.txt").write_text("the cat sat<|endoftext|>on the mat\n" * 50)
-    (tmp_path / "text.gguf").write_text("of another run")
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "short.txt").write_text("Too short.")
-    (tmp_path / "wide.txt").write_text("Once upon a time", encoding="utf-16")
-    save_tokenizer(Tokenizer({i: bytes([i]) for i in range(256)}, []), tmp_path / "tokenizer")
-    shutil.copytree(trained, tmp_path / "empty", ignore=shutil.ignore_patterns("*.pt"))
-    shutil.copytree(trained, tmp_path / "broken")
-    for path in (tmp_path / "broken").glob("checkpoints/*"):
+    # Not pytest's, which nobody but its owner may enter.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        monkeypatch.chdir(folder)
+        fill(folder, trained)
+        yield folder
+        monkeypatch.undo()
+
+
+def fill(folder, trained):
+    (folder / "text.txt").write_text("the cat sat<|endoftext|>on the mat\n" * 50)
+    (folder / "text.gguf").write_text("of another run")
+    (folder / "empty.txt").touch()
+    (folder / "short.txt").write_text("Too short.")
+    (folder / "wide.txt").write_text("Once upon a time", encoding="utf-16")
+    (folder / "binary.txt").write_bytes(gzip.compress(bytes(range(256))))
+    save_tokenizer(Tokenizer({i: bytes([i]) for i in range(256)}, []), folder / "tokenizer")
+    for name in ("run", "damaged", "locked"):
+        shutil.copytree(trained, folder / name)
+    shutil.copytree(trained, folder / "unfinished", ignore=shutil.ignore_patterns("*.pt"))
+    for path in (folder / "damaged").glob("checkpoints/*"):
         path.write_bytes(b"damaged")
-    (tmp_path / "broken" / "tokenizer" / "vocab.json").write_text("{")
-    return tmp_path
+    (folder / "damaged" / "tokenizer" / "vocab.json").write_text("{")
+    for name in ("folder", "submissions", "entry", "llama", "sealed"):
+        (folder / name).mkdir()
+    (folder / "locked.txt").write_text("the cat sat\n" * 50)
+    for name in ("locked.txt", "locked/config.json"):
+        (folder / name).chmod(0)
+    (folder / "submissions" / "alice").mkdir()
+    (folder / "submissions" / "alice" / "silu.py").write_text("x = 1")
+    (folder / "sealed").chmod(0o555)
 
 
 @pytest.mark.parametrize("command", REFUSED)
@@ -116,3 +192,50 @@ def test_bad_input_is_one_line_and_nothing_is_touched(refused, place, command):
     assert REFUSED[command] in line
     assert not set(line) & set("\u2502\u2500\u256d\u256f")
     assert content(place) == before
+
+
+def questions(script):
+    """Yield each kind of bad input to a script: its name, the command line and the value."""
+    asked = ASKED[script]
+    inputs, reads = asked.get("reads", ({}, ""))
+    for kind, value in inputs.items():
+        yield kind, reads, value
+    if "writes" in asked:
+        yield "read-only", asked["writes"], "sealed/new"
+    if "number" in asked:
+        yield "negative", asked["number"], "-7"
+    known = reads or asked.get("writes") or asked.get("number", "")
+    yield "unknown flag", known.replace("{}", "7") + " {}", "--nonsense"
+
+
+@contextlib.contextmanager
+def as_a_user():
+    """Take from root what it may do: to read and write whatever there is."""
+    is_root = os.getuid() == 0
+    if is_root:
+        os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.setresuid(0, 0, 0)
+
+
+def test_each_script_is_asked():
+    assert ASKED.keys() == {*SCRIPTS} - {"ablation_run"}  # Which ablate.py starts, and no user.
+
+
+@pytest.mark.parametrize("script_name", ASKED)
+def test_each_kind_of_bad_input_is_one_line_and_nothing_is_touched(script, script_name, place):
+    wrong = []
+    before = content(place)
+    for kind, command, value in questions(script_name):
+        with as_a_user() if kind in {"unreadable", "read-only"} else contextlib.nullcontext():
+            done = script(script_name, *command.format(value, texts=TEXTS).split())
+        lines = [line for line in done.err.splitlines() if not line.startswith("warning: ")]
+        is_one = len(lines) == 1 and lines[0].startswith("error: ") and value in lines[0]
+        if done.code != 2 or not is_one or content(place) != before:
+            wrong.append((kind, done.code, lines[-3:], set(content(place)) ^ set(before)))
+            for path in set(content(place)) - set(before):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    assert not wrong, "\n".join(map(str, wrong))

@@ -1,4 +1,7 @@
-"""What a script says of an exception: ours is a line, a student's has those that led to it."""
+"""What a script says of an exception: ours is a line, a student's has those that led to it.
+
+Both modules are made up here: theirs.py lies where a student writes, ours.py in a given folder.
+"""
 
 import importlib
 import importlib.util
@@ -19,7 +22,7 @@ STUDENTS = """def clip(x):
 def deep(x, n=9):
     deep(x, n - 1) if n else clip(x)
 """
-OURS = """from optim import clip, deep
+OURS = """from theirs import clip, deep
 
 def over():
     clip([1, 2, 3])
@@ -43,13 +46,13 @@ def _no_flags(monkeypatch):
 
 @pytest.fixture
 def edition(tmp_path, monkeypatch):
-    write_files(tmp_path, {"cs_basics/optim.py": STUDENTS, "cs_basics/run/trainer.py": OURS})
+    write_files(tmp_path, {"cs_basics/theirs.py": STUDENTS, "cs_basics/run/ours.py": OURS})
     for folder in ("cs_basics", "cs_basics/run"):
         monkeypatch.syspath_prepend(tmp_path / folder)
     monkeypatch.setattr(cli, "ROOT", tmp_path)
     monkeypatch.setattr(cli, "IS_EDITION", True)
-    yield importlib.import_module("trainer")
-    del sys.modules["trainer"], sys.modules["optim"]
+    yield importlib.import_module("ours")
+    del sys.modules["ours"], sys.modules["theirs"]
 
 
 def said_of(main, capsys):
@@ -62,9 +65,9 @@ def said_of(main, capsys):
 def test_the_students_line_is_shown_and_the_call_that_led_to_it(edition, capsys):
     assert said_of(edition.over, capsys) == [
         RAISED,
-        "  cs_basics/optim.py, line 2, in clip",
+        "  cs_basics/theirs.py, line 2, in clip",
         "    norm, rest = x",
-        "  called by cs_basics/run/trainer.py, line 4, in over",
+        "  called by cs_basics/run/ours.py, line 4, in over",
         "    clip([1, 2, 3])",
     ]
 
@@ -72,9 +75,9 @@ def test_the_students_line_is_shown_and_the_call_that_led_to_it(edition, capsys)
 def test_a_call_with_other_arguments_is_told_with_the_definition(edition, capsys):
     assert said_of(edition.misnamed, capsys) == [
         "error: TypeError: clip() got an unexpected keyword argument 'y'",
-        "  cs_basics/optim.py, line 1, in clip",
+        "  cs_basics/theirs.py, line 1, in clip",
         "    def clip(x):",
-        "  called by cs_basics/run/trainer.py, line 10, in misnamed",
+        "  called by cs_basics/run/ours.py, line 10, in misnamed",
         "    clip(y=[1, 2, 3])",
     ]
 
@@ -95,7 +98,7 @@ def test_a_call_with_other_arguments_is_told_with_the_definition(edition, capsys
 def test_a_module_that_cannot_be_imported_is_one_line(capsys, tmp_path, source, said):
     (tmp_path / "cs_basics" / "broken.py").write_text(source)
     with pytest.raises((SyntaxError, ZeroDivisionError, ImportError)) as raised:
-        exec(compile("from broken import clip", tmp_path / "cs_basics/run/trainer.py", "exec"), {})
+        exec(compile("from broken import clip", tmp_path / "cs_basics/run/ours.py", "exec"), {})
     # Scripts import the student's modules before their own main function runs.
     with pytest.raises(SystemExit) as stop:
         cli.report_import(raised.type, raised.value, raised.tb)
@@ -105,7 +108,7 @@ def test_a_module_that_cannot_be_imported_is_one_line(capsys, tmp_path, source, 
 
 
 def test_a_file_beside_the_book_is_the_students_too(edition, capsys, tmp_path, monkeypatch):
-    (tmp_path / "cs_basics" / "optim.py").rename(tmp_path / "my_model.py")
+    (tmp_path / "cs_basics" / "theirs.py").rename(tmp_path / "my_model.py")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(edition, "clip", importlib.import_module("my_model").clip)
     assert said_of(edition.over, capsys)[1] == "  my_model.py, line 2, in clip"
@@ -113,8 +116,8 @@ def test_a_file_beside_the_book_is_the_students_too(edition, capsys, tmp_path, m
 
 def test_of_a_long_way_there_the_ends_are_shown(edition, capsys):
     said = said_of(edition.deeply, capsys)
-    assert said[1] == "  cs_basics/optim.py, line 2, in clip"
-    assert said[-3:-1] == ["  ...", "  called by cs_basics/run/trainer.py, line 7, in deeply"]
+    assert said[1] == "  cs_basics/theirs.py, line 2, in clip"
+    assert said[-3:-1] == ["  ...", "  called by cs_basics/run/ours.py, line 7, in deeply"]
     assert len(said) == 2 + 2 * cli.MOST_FRAMES
 
 

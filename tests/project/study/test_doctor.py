@@ -16,8 +16,9 @@ from torch import nn
 
 from cs_basics.run.run import train_run
 from cs_basics.study.doctor import Doctor
-from cs_basics.study.doctor.curve import divergence, overfitting, plateau, too_good, unlearnt
-from cs_basics.study.doctor.of_run import Examination, of_run, read_log
+from cs_basics.study.doctor.curve import divergence, of_curve, overfitting, unlearnt
+from cs_basics.study.doctor.log import read_log
+from cs_basics.study.doctor.of_run import Examination, of_run
 from cs_basics.study.doctor.subject import undisturbed, weights_of
 
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
@@ -78,7 +79,7 @@ class Loop:
     shift, read = 1, staticmethod(lambda tokens: tokens)
     start = lambda self: torch.randint(len(self.tokens) - TIME - 1, (ROWS, 1))
     evaluate = lambda self: self.loss_on(self.held)
-    seen, has_own_loss = staticmethod(lambda ids: ids), False
+    has_own_loss = False
     optimizer_of = lambda self, model: torch.optim.AdamW(model.parameters(), lr=self.rate)
 
     def loss_of(self, model, batch):
@@ -95,13 +96,6 @@ class Loop:
             loss = self.loss_of(self.model, (rows[:, :-1], rows[:, 1:])).item()
         self.model.train()
         return loss
-
-    def generate(self, ids):
-        ids = torch.tensor([ids])
-        while ids.shape[1] < TIME:
-            logits = self.model(self.seen(ids))[:, -1]
-            ids = torch.cat([ids, logits.softmax(-1).multinomial(1)], 1)
-        return ids[0].tolist()
 
     def save_and_load(self):
         model = Model(self)
@@ -123,7 +117,7 @@ class Loop:
             *(self.model, self.loss_of, self.optimizer, self.batches()),
             **{"tokens": self.tokens, "evaluate": self.evaluate, "clip": self.clip},
             **{"save_and_load": self.save_and_load, "schedule": self.schedule},
-            **{"accumulate": self.parts, "generate": self.generate},
+            **{"accumulate": self.parts},
         )
         batches = iter(doctor.batches)
         for update in range(1, self.updates + 1):
@@ -165,7 +159,6 @@ def without_moments(self):
 OWN_LOSS = {
     "has_own_loss": True,
     "loss_of": lambda self, model, batch: model(*batch)[1],
-    "generate": None,
 }
 
 
@@ -208,14 +201,9 @@ FAULTS = {
     "start-loss": {"size": 12.0},
     "architecture": {"keep": 0.0},
     "architecture, scores that are not scaled": {"scores": staticmethod(lambda q, k: q @ k.mT)},
-    "architecture, scores scaled twice": {
-        "scores": staticmethod(lambda q, k: (q / WIDTH**0.5) @ k.mT / WIDTH**0.5)
-    },
     "architecture, scores that vanish": {"scores": staticmethod(lambda q, k: q @ k.mT / WIDTH**2)},
     "architecture, logits through a ReLU": {"last": torch.relu},
     "no-gradient": {"scores": staticmethod(lambda q, k: (q @ k.detach().mT) / WIDTH**0.5)},
-    "generation": {"updates": 60, "rate": 0.02, "seen": staticmethod(lambda ids: ids.flip(1))},
-    "logits-drift": {"last": staticmethod(lambda logits: logits + 200)},
     "decay, of gains alone": {
         "updates": 60,
         "optimizer_of": lambda self, m: torch.optim.AdamW(
@@ -424,22 +412,9 @@ def test_curves_that_part_are_overfitting():
     assert not list(overfitting(train, [(20, 2.8), (60, 2.4), (90, 2.42)]))
 
 
-def test_a_loss_that_stays_where_counting_gets_is_named():
-    flat, falling = ([(10 * i, 5.0 - i * fall) for i in range(60)] for fall in (0.0, 0.02))
-    (finding,) = plateau(flat, 5.05, 3.0)
-    assert "how often each token comes, and nothing else" in finding.seen
-    (finding,) = plateau(flat, 7.0, 5.0)
-    assert "which token follows which" in finding.seen
-    assert not [
-        *plateau(falling, 5.0, 4.2),
-        *plateau(flat, 7.0, 6.0),
-        *plateau(flat[:30], 5.0, 3.0),
-    ]
-
-
 def test_a_loss_that_no_text_leaves_is_named():
-    assert [f.cause for f in too_good([(10, 4.0), (20, 0.1)], 3.0)] == ["future-leak"]
-    assert not [*too_good([(20, 0.2)], 3.0), *too_good([(20, 0.0)], 0.0), *too_good([], 3.0)]
+    assert [f.cause for f in of_curve([], [(10, 4.0), (20, 0.1)], 3.0)] == ["future-leak"]
+    assert not [*of_curve([], [(20, 0.2)], 3.0), *of_curve([], [(20, 0.0)], 0.0)]
 
 
 def test_a_loss_that_climbs_back_is_a_rate_too_high():

@@ -10,7 +10,6 @@ from cs_basics.norms import RMSNorm
 from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.model import make_norm
 from cs_basics.variants.norms import (
-    GatedRMSNorm,
     GemmaRMSNorm,
     GroupRMSNorm,
     LayerNorm,
@@ -37,15 +36,11 @@ def in_groups(x):
     return np.concatenate([over_root(group, group) for group in np.split(x, 4, -1)], -1)
 
 
-def opened(gate):
-    return gate / (1 + np.exp(-gate))
-
-
 def centred(x):
     return x - x.mean(-1, keepdims=True)
 
 
-# Each norm with its options, and what it returns of x, its weight, and the gate or its bias.
+# Each norm with its options, and what it returns of x, its weight, and its bias.
 NORMS = {
     "rmsnorm": (RMSNorm, {}, lambda x, w, _: over_root(x, x) * w),
     "layernorm": (LayerNorm, {}, lambda x, w, bias: over_root(centred(x), centred(x)) * w + bias),
@@ -59,32 +54,27 @@ NORMS = {
         PartialRMSNorm, {"fraction": 1 / 8}, lambda x, w, _: over_root(x, x[..., :3]) * w
     ),
     "group": (GroupRMSNorm, {"num_groups": 4}, lambda x, w, _: in_groups(x) * w),
-    "gated": (GatedRMSNorm, {}, lambda x, w, gate: over_root(x, x) * w * opened(gate)),
-    "gate first": (
-        GatedRMSNorm, {"gate_first": True},
-        lambda x, w, gate: over_root(x * opened(gate), x * opened(gate)) * w,
-    ),
 }  # fmt: skip
 each_norm = pytest.mark.parametrize("name", NORMS)
 each_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 
 
 def build(name, dtype=torch.float64, leading=(5,), **more):
-    """Return a norm with a random gain, and its inputs: x, and a gate where it takes one."""
+    """Return a norm with a random gain, and its input."""
     torch.manual_seed(0)
     kind, options, _ = NORMS[name]
     norm = kind(D_MODEL, dtype=dtype, **options, **more)
     for parameter in norm.parameters():
         torch.nn.init.uniform_(parameter, 0.5, 2.0)
-    return norm, (0.5 + torch.randn(1 + ("gate" in name), *leading, D_MODEL)).to(dtype).unbind()
+    return norm, (0.5 + torch.randn(*leading, D_MODEL)).to(dtype)
 
 
-def answer(name, norm, x, gate=None):
-    x, weight, other = (
+def answer(name, norm, x):
+    x, weight, bias = (
         None if a is None else a.detach().double().numpy()
-        for a in (x, norm.weight, getattr(norm, "bias", gate))
+        for a in (x, norm.weight, getattr(norm, "bias", None))
     )
-    return torch.from_numpy(NORMS[name][2](x, weight, other))
+    return torch.from_numpy(NORMS[name][2](x, weight, bias))
 
 
 def assert_close(found, exact, tolerance):
@@ -98,38 +88,36 @@ def assert_close(found, exact, tolerance):
 def test_a_norm_is_its_definition_in_the_dtype_of_its_input_rounded_once(
     name, dtype, has_wide_gain
 ):
-    norm, inputs = build(name, dtype, (2, 25))
+    norm, x = build(name, dtype, (2, 25))
     if has_wide_gain:
         norm = norm.to(torch.promote_types(dtype, torch.float32))
-    result = norm(*inputs)
+    result = norm(x)
     assert result.dtype == dtype
-    assert_close(result, answer(name, norm, *inputs), TOLERANCE[dtype])
+    assert_close(result, answer(name, norm, x), TOLERANCE[dtype])
 
 
 @each_norm
 @pytest.mark.parametrize("leading", [(), (2, 3)], ids=str)
 def test_the_gradients_are_those_of_finite_differences(name, leading):
-    norm, inputs = build(name, leading=leading)
-
+    norm, x = build(name, leading=leading)
     names, weights = zip(*norm.named_parameters(), strict=True)
 
-    def call(*given):
-        weights = dict(zip(names, given, strict=False))
-        return torch.func.functional_call(norm, weights, given[len(names) :])
+    def call(x, *weights):
+        return torch.func.functional_call(norm, dict(zip(names, weights, strict=True)), x)
 
-    arguments = [a.detach().clone().requires_grad_() for a in (*weights, *inputs)]
+    arguments = [a.detach().clone().requires_grad_() for a in (x, *weights)]
     assert torch.autograd.gradcheck(call, arguments)
 
 
 @each_norm
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_gradients_keep_the_dtype_and_are_rounded_once(name, dtype):
-    norm, inputs = build(name, dtype)
+    norm, x = build(name, dtype)
     found = []
     for to in (dtype, torch.float64):
-        leaves = [x.to(to).requires_grad_() for x in inputs]
-        result = norm.to(to)(*leaves)
-        found.append(torch.autograd.grad(result, [*leaves, *norm.parameters()], result.sign()))
+        leaf = x.to(to).requires_grad_()
+        result = norm.to(to)(leaf)
+        found.append(torch.autograd.grad(result, [leaf, *norm.parameters()], result.sign()))
     for one, exact in zip(*found, strict=True):
         assert one.dtype == dtype
         # The order of Llama rounds the gradient once more on its way, and so does each sum.
@@ -138,14 +126,14 @@ def test_gradients_keep_the_dtype_and_are_rounded_once(name, dtype):
 
 @each_norm
 def test_a_norm_survives_zeros_and_large_values_and_hides_nothing_that_is_not_finite(name):
-    norm, (x, *gate) = build(name, torch.float32, (4,))
+    norm, x = build(name, torch.float32, (4,))
     rows = torch.stack([torch.zeros_like(x[0]), 1e18 * x[1].sign(), x[2], x[3]]).requires_grad_()
-    assert_close(norm(rows, *gate)[:2], answer(name, norm, rows, *gate)[:2], 1e-6)
-    norm(rows, *gate)[:2].sum().backward()
+    assert_close(norm(rows)[:2], answer(name, norm, rows)[:2], 1e-6)
+    norm(rows)[:2].sum().backward()
     assert rows.grad.isfinite().all()
     with torch.no_grad():
         rows[2, 1], rows[3, 1] = math.inf, math.nan
-    assert norm(rows, *gate)[:, 1].isnan().tolist() == [False, False, True, True]
+    assert norm(rows)[:, 1].isnan().tolist() == [False, False, True, True]
 
 
 @each_norm
@@ -214,10 +202,6 @@ def test_make_norm_builds_each_kind_with_its_choice(kind, type_, choice):
         (lambda: PartialRMSNorm(8, fraction=1.01), "fraction=1.01 must be"),
         (lambda: GroupRMSNorm(8, num_groups=0), "num_groups=0 must be a divisor of d_model=8"),
         (lambda: GroupRMSNorm(8, num_groups=3), "num_groups=3 must be a divisor"),
-        (
-            lambda: GatedRMSNorm(D_MODEL)(torch.ones(2, D_MODEL), torch.ones(D_MODEL)),
-            r"gate of shape \(24,\) must be like x, \(2, 24\)",
-        ),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong, message):

@@ -152,10 +152,6 @@ CAUSES = {
         "steps as long as the learning rate means them",
         "print(optimizer.param_groups[0]) and the norm of the gradient before it is clipped",
     ),
-    "context-unused/plateau": (
-        "less than the entropy that counting alone reaches",
-        "python scripts/doctor.py --run-dir RUN, which tries other rates from its last weights",
-    ),
     "batches-repeat": (
         "new rows: what is read again and again is learnt by heart",
         "print(inputs[0, :6]) for ten batches; seed the generator once, not for each batch",
@@ -163,10 +159,6 @@ CAUSES = {
     "evaluation": (
         "the mean loss of text not trained on; weights, gradients and generators unchanged",
         "look in evaluate(): held-out text, a mean per token, no step, no backward, no seed",
-    ),
-    "generation": (
-        "tokens drawn from the model's distribution, as likely as it says",
-        "sample softmax(model(ids)[:, -1]), ids all so far; then check eval mode, positions, cache",
     ),
     "checkpoint": (
         "what is read back equals what was saved, the optimizer's moments and steps included",
@@ -179,14 +171,6 @@ CAUSES = {
     "dead-units": (
         "nearly none: a unit that never changes says nothing, and gets no gradient",
         "print((h.std((0, 1)) == 0).float().mean()), h being the hidden units",
-    ),
-    "attention-collapsed": (
-        "weights spread over the past: a softmax that is all on one position has no gradient",
-        "print the largest weight of each query; a lower rate, or a norm of queries and keys",
-    ),
-    "logits-drift": (
-        "less than 100: above it, bfloat16 rounds to steps of 0.5",
-        "add 1e-4 * log_z.square().mean() to the loss (z-loss), or norm queries and keys",
     ),
     "overfitting": (
         "both losses fall together; if only the training loss falls, its text is learnt by heart",
