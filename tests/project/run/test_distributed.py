@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import ROOT, run
-from run_rows import folder_of, rows_of
-from waiting import until
+from processes import ROOT, run, until
+from runs import folder_of, rows_of
 
 from cs_basics.run.distributed import World
 from cs_basics.run.evaluation import _own_batches

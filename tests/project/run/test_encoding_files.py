@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import held_elsewhere
-from waiting import until
+from processes import held_elsewhere, until
 
 from cs_basics.fast.text import tokenizer as fast_tokenizer
 from cs_basics.fast.text.parallel import map_in_order
