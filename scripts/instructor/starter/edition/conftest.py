@@ -21,7 +21,7 @@ from cs_grader.sandbox.forbidden import OWN
 
 ROOT = Path(__file__).parent
 NOT_HANDED_IN = (
-    *("cs_grader", "scripts"),
+    *("cs_grader", "scripts", "tests/exam"),
     *(f"cs_basics/{folder}" for folder in ("interop", "run", "settings", "stories", "study")),
 )
 
