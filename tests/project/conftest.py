@@ -228,7 +228,6 @@ def slow_down(monkeypatch):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Let runs draw nothing, which takes most of the time of so short a one."""
-    monkeypatch.setattr("cs_basics.run.run.plot_losses", lambda *_, **__: None)
     monkeypatch.setattr("cs_basics.run.report._draw", lambda *_: "")
 
 

@@ -96,7 +96,7 @@ class FailingWandb(types.ModuleType):
 
             return call
 
-        for name in ("login", "init", "log", "finish", "Table", "Image", "Settings"):
+        for name in ("login", "init", "log", "finish", "Table", "Settings"):
             setattr(self, name, make(name))
 
 
@@ -109,7 +109,7 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
         log.add(wandb)
         for step in range(3):
             log.log({"step": step, "train/loss": 1.0})
-        wandb.log_results(tmp_path / "loss.png", ["a story"])
+        wandb.log_samples(["a story"])
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == 3
     assert caplog.text.count("wandb: not used any more") == 1
     # Where the service cannot be reached, the disk is tried.
@@ -150,10 +150,10 @@ def test_what_wandb_is_sent_and_that_a_resumed_run_goes_on_under_its_id(tmp_path
             assert re.fullmatch(known, fake.given["init"]["id"])
             assert fake.given["init"]["resume"] == "allow"
             wandb.log({"step": 1})
-            wandb.log_results(tmp_path / "loss.png", ["a story"])
+            wandb.log_samples(["a story"])
         # As wandb names its folders.
         (tmp_path / "wandb" / "run-20261128_031523-a1b2c3d4").mkdir(parents=True, exist_ok=True)
-    one = ["login", "Settings", "init", "log", "Table", "Image", "log", "finish"]
+    one = ["login", "Settings", "init", "log", "Table", "log", "finish"]
     assert fake.calls == one * 2
 
 
