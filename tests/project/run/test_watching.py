@@ -207,6 +207,14 @@ def test_the_report_of_a_run_whose_end_failed_says_why(tiny_config, monkeypatch)
     assert "State: no room for stories" in folder_of(tiny_config).report.read_text()
 
 
+def test_a_loss_that_no_figure_can_show_costs_at_most_the_page(tmp_path, caplog):
+    folder = RunFolder(tmp_path)
+    with MetricsLog(folder.metrics) as log:
+        log.log({"step": 1, "elapsed_s": 1.0, "val/loss": 1e308, "val/bits_per_byte": -1e308})
+        Report(folder, CONFIG, log).write("running")
+    assert folder.report.exists() or "report.html is not written" in caplog.text
+
+
 def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypatch):
     now = 100.0
     monkeypatch.setattr("cs_basics.run.report.time", types.SimpleNamespace(monotonic=lambda: now))
