@@ -24,7 +24,7 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import forget_peak_memory, peak_memory_mb
 from cs_basics.run.metrics import Console, MetricsLog, Row
 from cs_basics.run.random_state import seed_all
-from cs_basics.run.token_file import TokenFile
+from cs_basics.run.token_file import entropies
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
 from cs_basics.settings.run import TrainConfig
@@ -60,7 +60,7 @@ class RunResult:
     bits_per_byte: float | None
     """The same loss in bits per byte of text."""
     unigram_loss: float
-    """Lowest loss that is possible without any context, on the same tokens."""
+    """Lowest loss that is possible without any context, on the same targets."""
     tokens_per_s: float | None
     """Training tokens per second of the update of median duration."""
     peak_memory_mb: float | None
@@ -146,7 +146,7 @@ def run_variant(config: TrainConfig, shared: RunFolder, *, keep_weights: bool = 
         minutes=minutes,
         loss=_finite_or_none(evaluation.loss),
         bits_per_byte=_finite_or_none(evaluation.bits_per_byte),
-        unigram_loss=unigram_loss(corpus.valid, EVAL_TOKENS),
+        unigram_loss=entropies(corpus.valid.tokens[1:EVAL_TOKENS])[0],
         tokens_per_s=_tokens_per_s(config, rows),
         peak_memory_mb=peak_mb,
         largest_activation=_finite_or_none(_largest_activation(trainer)),
@@ -177,17 +177,6 @@ def first_diverged_step(train_losses: Sequence[float]) -> int | None:
     windows = loss_windows(train_losses)
     best_end, best_mean = min(windows, key=lambda window: window[1])
     return best_end + 1 if windows[-1][1] > best_mean + DIVERGED_BY_NATS else None
-
-
-def unigram_loss(text: TokenFile, max_tokens: int) -> float:
-    """Return the entropy of the token frequencies in the beginning of a text, in nats.
-
-    It is the lowest loss that is possible without any context on tokens 1 to max_tokens - 1, which
-    are the targets; token 0 is never one.
-    """
-    counts = np.bincount(text.tokens[1:max_tokens])
-    shares = counts[counts > 0] / counts.sum()
-    return float(-(shares * np.log(shares)).sum())
 
 
 def _warm_up(trainer: Trainer) -> None:

@@ -8,16 +8,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cs_basics.checkpoint import load_checkpoint
 from cs_basics.functional import cross_entropy
 from cs_basics.run.batches import draw_batch
-from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
 from cs_basics.run.clock import Clock
 from cs_basics.run.corpus import prepare_corpus
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import Row, read_metrics
-from cs_basics.run.model import build_model
-from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.report import counted
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.updates import make_updates
@@ -96,7 +92,7 @@ def of_config(config: TrainConfig, *, is_fast: bool) -> list[Finding]:
         corpus = prepare_corpus(config, folder, is_fast=is_fast)
         config = config.replace(vocab_size=corpus.tokenizer.vocab_size)
         trainer = Trainer(config, folder, corpus, Clock(UPDATES, None))
-        return updated(trainer, doctor_of(trainer, folder), trainer.schedule.lr_at)
+        return updated(trainer, doctor_of(trainer), trainer.schedule.lr_at)
 
 
 def of_run(path: Path) -> list[Finding]:
@@ -115,29 +111,19 @@ def of_run(path: Path) -> list[Finding]:
         found, could_not = of_metrics(rows, *counted(folder))
         print(as_text(found, [*could_not, f"the weights: {error}"]))  # noqa: T201
         return found
-    with tempfile.TemporaryDirectory() as scratch:
-        doctor = doctor_of(trainer, RunFolder(Path(scratch)))
-        doctor.begin(trainer.next_batch())  # With the first weights, which the seed has made again.
-        trainer.restore()
-        doctor.logged, doctor.validations = points(rows)
-        rates = [row["optim/lr"] for row in rows if "optim/lr" in row]
-        usual = median(rates or [config.optim.lr])
-        doctor.peak = max(rates, default=usual) / (usual or 1.0)
-        return updated(trainer, doctor, lambda _: usual)
+    doctor = doctor_of(trainer)
+    doctor.begin(trainer.next_batch())  # With the first weights, which the seed has made again.
+    trainer.restore()
+    doctor.logged, doctor.validations = points(rows)
+    rates = [row["optim/lr"] for row in rows if "optim/lr" in row]
+    usual = median(rates or [config.optim.lr])
+    doctor.peak = max(rates, default=usual) / (usual or 1.0)
+    return updated(trainer, doctor, lambda _: usual)
 
 
-def doctor_of(trainer: Trainer, scratch: RunFolder) -> Doctor:
-    """Return a Doctor that knows all of a run; it writes into another folder."""
+def doctor_of(trainer: Trainer) -> Doctor:
+    """Return a Doctor that knows all of a run."""
     config, corpus = trainer.config, trainer.corpus
-
-    @wraps(load_checkpoint)
-    def save_and_load() -> tuple[Any, Any]:
-        path = scratch.checkpoint_of(trainer.step)
-        write_checkpoint(path, trainer.model, trainer.optimizer, trainer.step, {})
-        model = build_model(config.model, trainer.device)
-        optimizer = make_optimizer(model, config)
-        read_checkpoint(path).load_into(model, optimizer)
-        return model, optimizer
 
     return Doctor(
         trainer.model,
@@ -147,7 +133,6 @@ def doctor_of(trainer: Trainer, scratch: RunFolder) -> Doctor:
         tokens=corpus.train.tokens,
         decode=corpus.tokenizer.decode,
         evaluate=lambda: trainer.validate(None, 2_048).loss,
-        save_and_load=save_and_load,
         clip=config.optim.max_grad_norm,
         accumulate=config.run.grad_accum_steps,
     )

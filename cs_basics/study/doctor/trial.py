@@ -114,7 +114,6 @@ def rates(  # noqa: C901
         return
     changed = {
         f"without the clip, {s.clip:g}" if s.clip else "without a clip": (now, {"clip": math.inf}),
-        "with eps=1e-12": (now, {"eps": 1e-12}),
         f"at lr={max(highest):.2g}, where the schedule was highest": (highest, {}),
     }
     for name, (own, settings) in changed.items():

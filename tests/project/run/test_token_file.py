@@ -15,6 +15,7 @@ from cs_basics.run.encoding import encode_file
 from cs_basics.run.token_file import (
     HEADER_BYTES,
     MAGIC,
+    entropies,
     open_token_file,
     tokenizer_checksum,
 )
@@ -136,3 +137,10 @@ def test_checksum_is_that_of_token_files_written_before():
     vocab = {i: bytes([i]) for i in range(256)} | {256: b"ab", 257: EOT.encode()}
     checksum = tokenizer_checksum(Tokenizer(vocab, [(b"a", b"b")], [EOT]))
     assert checksum == "5619eba23397a35a2109d136f666e718e42d5b912ff4614540039681256de283"
+
+
+def test_entropies_are_those_of_tokens_and_of_the_next_one():
+    tokens = np.array([0, 1, 0, 2] * 500)  # 0 is followed by 1 or 2, each of them by 0.
+    single, after_one = entropies(tokens)
+    assert single == pytest.approx(1.5 * np.log(2))
+    assert after_one == pytest.approx(0.5 * np.log(2), rel=1e-3)

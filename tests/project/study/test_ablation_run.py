@@ -2,12 +2,10 @@
 
 import dataclasses
 import json
-import math
 
 import numpy as np
 import pytest
 import torch
-from token_files import write_token_file
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
@@ -19,7 +17,6 @@ from cs_basics.study.ablation_run import (
     loss_windows,
     read_result,
     run_variant,
-    unigram_loss,
 )
 
 
@@ -108,14 +105,6 @@ def test_the_largest_activation_is_that_of_the_residual_stream(
         largest = max(largest, stream.abs().max().item())
     assert result.largest_activation == pytest.approx(largest, rel=1e-5)
     assert all(block.forward.__name__ == "forward" for block in model.layers)
-
-
-def test_unigram_loss_is_the_entropy_of_the_frequencies(tmp_path):
-    ids = np.arange(600) ** 2 % 37
-    text = write_token_file(tmp_path / "valid.bin", [(600, ids)])
-    counted = ids[1:500].tolist()
-    expected = -sum(math.log(counted.count(i) / len(counted)) for i in counted) / len(counted)
-    assert unigram_loss(text, 500) == pytest.approx(expected)
 
 
 def test_windows_cover_every_update_once():

@@ -233,6 +233,15 @@ FAULTS = {
     "not-finite": {"size": math.nan},
     "rate-too-high": {"rate": 30.0},
     "rate-too-low": {"rate": 1e-7},
+    "step-too-small, by the clip": {
+        "optimizer_of": lambda self, m: torch.optim.SGD(m.parameters()),
+        "rate": 0.3,
+        "clip": 1e-4,
+        "schedule": lambda self, update: self.rate,
+    },
+    "step-too-small, by the schedule": {
+        "schedule": lambda self, update: 1e-3 if update == 1 else 1e-9
+    },
     "train-eval-mode": {"after": lambda self, update: update == 8 and self.model.eval()},
     "evaluation": {"evaluate": lambda self: self.loss_on(self.tokens[:102].view(6, -1))},
     "checkpoint": {"save_and_load": without_moments},
