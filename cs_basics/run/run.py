@@ -93,7 +93,7 @@ class Run:
         if self.folder.config.exists() and not self.is_resumed:
             raise ValueError(
                 f"{run.run_dir} already holds a run: go on with it by --resume, or choose another "
-                "run_dir"
+                "--run-dir"
             )
         check_layout(config, world)
         self.clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)

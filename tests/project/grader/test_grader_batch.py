@@ -19,8 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 from files import write_files
-from processes import ROOT, run
-from waiting import until
+from processes import ROOT, run, until
 
 from cs_grader.result import Result
 from cs_grader.sandbox.processes import descendants

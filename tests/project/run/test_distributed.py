@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import ROOT, run
-from run_rows import folder_of, rows_of
-from waiting import until
+from processes import ROOT, run, until
+from runs import folder_of, rows_of
 
 from cs_basics.optim import AdamW
 from cs_basics.run.clock import Clock

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from waiting import until
+from processes import until
 
 from cs_basics.fast.text import tokenizer as fast_tokenizer
 from cs_basics.fast.text.parallel import map_in_order

@@ -9,7 +9,7 @@ import types
 import xml.etree.ElementTree as ET
 
 import pytest
-from run_rows import folder_of
+from runs import folder_of
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
