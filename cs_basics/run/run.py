@@ -202,7 +202,8 @@ class Run:
             MetricsLog(folder.metrics if is_first else None, trainer.num_metrics_bytes) as log,
             Wandb(config.run.wandb if is_first else "disabled", config, folder.path) as wandb,
         ):
-            report = Report(folder, config, log, find)
+            size = sum(p.numel() for p in trainer.model.parameters())
+            report = Report(folder, config, log, find, size)
             for sink in (Console(), wandb, report):
                 log.add(sink)
             if is_first:
@@ -226,6 +227,8 @@ class Run:
         folder, run, tokenizer = self.folder, self.config.run, trainer.corpus.tokenizer
         model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
         self.samples = write_samples(model, tokenizer, folder.samples, run, is_fast=trainer.is_fast)
+        if self.samples and not log.samples:  # No evaluation came before the last one.
+            log.log_sample(trainer.step, self.samples[0])
         folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
         if self.make_page is not None:
             try:

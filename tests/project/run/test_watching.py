@@ -9,6 +9,7 @@ import types
 import xml.etree.ElementTree as ET
 
 import pytest
+import torch
 from runs import folder_of
 
 from cs_basics.run.folder import RunFolder
@@ -190,6 +191,9 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(finished):
         "&#34;d_model&#34;: 32",
         "learning rate",
         "tokens/s",
+        "</b>took",
+        f"torch {torch.__version__}",
+        "passes over the text",
     ):
         assert words in page
     assert page.count("<svg") == 1
