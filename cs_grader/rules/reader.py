@@ -1,8 +1,8 @@
 """Which names the files of a submission use, by what a name stands for. Nothing is imported or run.
 
 `F.silu`, `torch.nn.functional.silu`, a name from `from torch.nn.functional import silu as act`,
-`getattr(F, "silu")` and `attrgetter("nn.functional.silu")(torch)` are all a mention of
-torch.nn.functional.silu; a comment, a string and a class of one's own called `SiLU` are not.
+and `getattr(F, "silu")` are all a mention of torch.nn.functional.silu; a comment, a string and a
+class of one's own called `SiLU` are not.
 
 Each file is read by itself. What an import passes on to other files is mentioned where it is
 imported, and where a problem is solved is told from the bare names that its adapters lead to.
@@ -25,7 +25,6 @@ OF_ANY_NAME = {
     "builtins.setattr": True,
     "builtins.delattr": True,
 }
-GETTERS = {"operator.attrgetter"}
 Functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
@@ -51,8 +50,6 @@ class Unit:
 
     file: str
     statement: ast.stmt
-    text: str
-    """Its lines."""
     binds: set[str]
     """Names at the top of the file that it gives a value."""
     mentions: list[Mention] = field(default_factory=list[Mention])
@@ -73,7 +70,7 @@ class Source:
         self.by_name: dict[str, str] = {}
         for file in sorted(files):
             if (tree := parse(files[file])) is not None:
-                self.readers[file] = _Reader(file, tree, files[file], own)
+                self.readers[file] = _Reader(file, tree, own)
                 for name in import_names(file):
                     self.by_name.setdefault(name, file)
 
@@ -149,11 +146,10 @@ class _Reader(ast.NodeVisitor):
     Args:
         file: Its path in the submission.
         tree: What it parses to.
-        text: Its text.
         own: First parts of the names of the submission's own modules.
     """
 
-    def __init__(self, file: str, tree: ast.Module, text: str, own: set[str]) -> None:
+    def __init__(self, file: str, tree: ast.Module, own: set[str]) -> None:
         self.file, self.own = file, own
         name = (import_names(file) or [""])[-1]
         self.package = name if file.endswith("__init__.py") else name.rpartition(".")[0]
@@ -168,11 +164,7 @@ class _Reader(ast.NodeVisitor):
             for alias, dotted in self.imported_by(node):
                 self.imports.add(dotted)
                 self.aliases.setdefault(alias, set()).add(dotted)
-        lines = text.splitlines()
-        self.units = [
-            Unit(file, one, "\n".join(lines[one.lineno - 1 : one.end_lineno]), set(bound_by(one)))
-            for one in tree.body
-        ]
+        self.units = [Unit(file, one, set(bound_by(one))) for one in tree.body]
         self.bound = {name for unit in self.units for name in unit.binds} - self.aliases.keys()
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign | ast.NamedExpr):
@@ -231,14 +223,9 @@ class _Reader(ast.NodeVisitor):
         if function & {"importlib.import_module", "builtins.__import__"}:
             return set(texts_in(node.args[:1]))
         if "builtins.getattr" in function and node.args:
-            paths, bases = texts_in(node.args[1:2]), self.resolve(node.args[0])
-        elif isinstance(node.func, ast.Call) and node.args:
-            is_getter = self.resolve(node.func.func) & GETTERS
-            paths = texts_in(node.func.args) if is_getter else []
-            bases = self.resolve(node.args[0])
-        else:
-            return set()
-        return {f"{base}.{path}" for base in bases for path in paths}
+            names, bases = texts_in(node.args[1:2]), self.resolve(node.args[0])
+            return {f"{base}.{name}" for base in bases for name in names}
+        return set()
 
     # --- noting ---
 
@@ -290,8 +277,6 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         function = self.resolve(node.func)
-        if isinstance(node.func, ast.Call) and self.resolve(node.func.func) & GETTERS:
-            function = {"builtins.getattr"}
         names = self.resolve(node)
         for name in names:
             self.note(name, node)

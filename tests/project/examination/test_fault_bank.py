@@ -64,6 +64,8 @@ def test_each_change_fits_its_implementation(tmp_path):
     for place, case in enumerate(CASES):
         (tmp_path / str(place)).mkdir()
         write_repository(case.patch, tmp_path / str(place))
+    undefined = ["--select", "F821", "--isolated", "--no-cache", "--quiet"]
+    assert python("-m", "ruff", "check", *undefined, tmp_path).stdout == ""
 
 
 @pytest.mark.parametrize("source", ["another\n", "old\nold\n"])
