@@ -115,7 +115,7 @@ class Run:
                 logger.info("evaluating on the whole validation text, then writing samples")
                 result = trainer.validate(log, on_progress=self.on_progress)
                 if self.world.is_first:
-                    self.finish(trainer)
+                    self.finish(trainer, log)
         return result
 
     @contextlib.contextmanager
@@ -222,7 +222,7 @@ class Run:
                     )
                 raise
 
-    def finish(self, trainer: Trainer) -> None:
+    def finish(self, trainer: Trainer, log: MetricsLog) -> None:
         """Write samples and page of a run that has made all its updates."""
         folder, run, tokenizer = self.folder, self.config.run, trainer.corpus.tokenizer
         model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
