@@ -21,7 +21,7 @@ from cs_grader.sandbox.forbidden import OWN
 
 ROOT = Path(__file__).parent
 NOT_HANDED_IN = (
-    *("cs_grader", "scripts", "tests/exam"),
+    *("cs_grader", "scripts"),
     *(f"cs_basics/{folder}" for folder in ("interop", "run", "settings", "stories", "study")),
 )
 
@@ -45,7 +45,7 @@ class FromScratch:
         self.policy: Policy | None = None
         self.allow: Undo = lambda: None
         self.forbidden: tuple[str, frozenset[str]] | None = None
-        """The problem whose operators are forbidden, and the groups that it may call all the same."""
+        """The problem whose operators are forbidden, and the groups that it may call."""
         self.stopped: ForbiddenOperator | None = None
         """What stopped the last item."""
 
