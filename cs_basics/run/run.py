@@ -16,7 +16,7 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
-from cs_basics.run.metrics import Console, MetricsLog, plot_losses
+from cs_basics.run.metrics import Console, MetricsLog
 from cs_basics.run.model import check_rooms
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Find, Report
@@ -212,10 +212,9 @@ class Run:
                 yield log
                 if is_first:
                     report.write("finished")
-                    wandb.log_results(folder.plot, self.samples)
+                    wandb.log_samples(self.samples)
             except BaseException as error:
                 if is_first:
-                    draw_losses(log, folder)
                     report.write(str(error) or type(error).__name__)
                 if isinstance(error, OSError | ValueError) and (found := folder.all_checkpoints()):
                     error.add_note(
@@ -224,9 +223,8 @@ class Run:
                 raise
 
     def finish(self, trainer: Trainer, log: MetricsLog) -> None:
-        """Write curve, samples and page of a run that has made all its updates."""
+        """Write samples and page of a run that has made all its updates."""
         folder, run, tokenizer = self.folder, self.config.run, trainer.corpus.tokenizer
-        draw_losses(log, folder)
         model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
         self.samples = write_samples(model, tokenizer, folder.samples, run, is_fast=trainer.is_fast)
         if self.samples and not log.samples:  # No evaluation came before the last one.
@@ -238,14 +236,6 @@ class Run:
             except Exception as error:
                 # A student's classes may raise anything, and the run itself has gone well.
                 logger.warning("%s was not made: %s", folder.page, error)
-
-
-def draw_losses(log: MetricsLog, folder: RunFolder) -> None:
-    """Draw the losses; a full disk costs only the picture, which can be drawn again."""
-    try:
-        plot_losses(log.rows, folder.plot, title=folder.path.name)
-    except OSError as error:
-        logger.warning("%s was not drawn: %s", folder.plot, error)
 
 
 def _git_commit() -> str | None:

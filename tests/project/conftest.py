@@ -230,7 +230,6 @@ def slow_down(monkeypatch):
 def no_pictures(monkeypatch):
     """Let runs draw nothing and sweep up nothing after it, which is most of so short a one."""
     monkeypatch.setattr("cs_basics.run.report.gc.collect", lambda: None)
-    monkeypatch.setattr("cs_basics.run.run.plot_losses", lambda *_, **__: None)
     monkeypatch.setattr("cs_basics.run.report._draw", lambda *_: "")
 
 
