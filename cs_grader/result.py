@@ -118,8 +118,12 @@ class Result:
             written = fields.pop("format")
             if written != FORMAT:
                 raise ValueError(f"a result of format {written}, not {FORMAT}")
-            kinds = {"problems": Problem, "items": Item, "policy": Finding}
-            kinds["adjustments"] = Adjustment
+            kinds = {
+                "problems": Problem,
+                "items": Item,
+                "policy": Finding,
+                "adjustments": Adjustment,
+            }
             for name, kind in kinds.items():
                 fields[name] = tuple(kind(**entry) for entry in fields.get(name, ()))
             return cls(**fields)

@@ -162,7 +162,6 @@ def show_result(folder: RunFolder, result: Evaluation) -> None:
     if folder.page.exists():
         print(f"page           {folder.page}: a double click, and the model writes there")
         print("               (it shows your code; scripts/share.py makes one without it)")
-    print(f"curve          {folder.plot}")
     print(f"samples        {folder.samples}")
     prompt = first_words(folder)
     print(f"write more     {command_line('generate', folder.path, '--prompt', prompt)}")

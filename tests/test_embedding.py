@@ -128,4 +128,4 @@ def test_embedding_starts_from_a_truncated_normal(observe, rng):
 
 test_output_is_the_same_each_time = same_each_time(EMBEDDING)
 test_module_goes_to_another_device_as_a_whole = follows_its_device(EMBEDDING)
-test_embedding_is_right_in_each_dtype = right_in_each_dtype(EMBEDDING, is_kept=True)
+test_embedding_is_right_in_each_dtype = right_in_each_dtype(EMBEDDING, is_small=True)

@@ -89,4 +89,4 @@ def test_linear_starts_from_a_truncated_normal(observe, rng, d_in, d_out):
 
 test_output_is_the_same_each_time = same_each_time(LINEAR)
 test_module_goes_to_another_device_as_a_whole = follows_its_device(LINEAR)
-test_linear_is_right_in_each_dtype = right_in_each_dtype(LINEAR, is_kept=True)
+test_linear_is_right_in_each_dtype = right_in_each_dtype(LINEAR, is_small=True)

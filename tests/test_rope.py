@@ -181,5 +181,5 @@ def test_rope_refuses_an_odd_d_k(observe, rng):
 
 test_module_goes_to_another_device_as_a_whole = follows_its_device(ROPE)
 test_output_is_the_same_each_time = same_each_time(ROPE)
-test_rope_is_right_in_each_dtype = right_in_each_dtype(ROPE, is_kept=True)
+test_rope_is_right_in_each_dtype = right_in_each_dtype(ROPE)
 test_rope_tables_stay_out_of_the_state_dict = keeps_tables_out_of_the_state(ROPE, max_seq_len=37)

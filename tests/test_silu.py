@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from adapter import Adapter
-from alike import same_each_time
+from alike import right_in_each_dtype, same_each_time
 from cases import normal
-from compare import expect_close, expect_gradients
+from compare import expect_gradients
 from mistakes import functions as mistakes
 from oracles import model as oracles
-from probes.model import backward, forward_if_supported
+from probes.model import backward
 
 
 def silu_case(rng, *shape):
@@ -75,23 +75,6 @@ def test_silu_does_not_overflow(observe, sign, size):
     SILU.examine(observe, {"in_features": x}, scale=size)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [("float32", 1e-5), ("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)],
-)
-def test_silu_keeps_the_dtype(observe, rng, dtype, tolerance):
-    x = oracles.rounded(normal(rng, 2, 3, 5), dtype)
-    seen = observe(
-        forward_if_supported,
-        function="run_silu",
-        arguments={"in_features": x},
-        dtypes={"in_features": dtype},
-    )
-    if seen is None:
-        return  # Refusing a dtype is free, answering wrongly is not.
-    expect_close(seen["output"], oracles.silu(x), "run_silu", dtypes=dtype, tolerance=tolerance)
-
-
 def test_silu_has_the_right_gradient(observe, rng):
     x, cotangent = 2 * normal(rng, 2, 3, 4), normal(rng, 2, 3, 4)
     SILU.examine_gradients(
@@ -126,3 +109,4 @@ def test_silu_has_the_right_gradient_for_large_inputs(observe, size):
 
 
 test_output_is_the_same_each_time = same_each_time(SILU)
+test_silu_keeps_the_dtype = right_in_each_dtype(SILU, is_small=True)

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from adapter import Adapter
-from alike import same_each_time
+from alike import right_in_each_dtype, same_each_time
 from cases import normal
-from compare import expect_close
 from mistakes import functions as mistakes
 from oracles import model as oracles
-from probes.model import forward, forward_if_supported
 
 
 def softmax_case(x, dim=-1):
@@ -108,25 +106,6 @@ def test_softmax_takes_inputs_that_are_not_contiguous(observe, rng):
     SOFTMAX.examine_strided(observe, softmax_case(normal(rng, 2, 3, 4), 1), "in_features")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [("float32", 1e-5), ("float64", 1e-6), ("bfloat16", 2e-2), ("float16", 3e-3)],
-)
-def test_softmax_keeps_the_dtype(observe, rng, dtype, tolerance):
-    x = oracles.rounded(20 + 5 * rng.standard_normal((2, 4, 6)), dtype)
-    seen = observe(
-        forward_if_supported if dtype == "float64" else forward,
-        function="run_softmax",
-        arguments={"in_features": x, "dim": -1},
-        dtypes={"in_features": dtype},
-    )
-    if seen is None:
-        return
-    expect_close(
-        seen["output"], oracles.softmax(x, -1), "run_softmax", dtypes=dtype, tolerance=tolerance
-    )
-
-
 @pytest.mark.parametrize("dim", [1, -1])
 def test_softmax_has_the_right_gradient(observe, rng, dim):
     x, cotangent = normal(rng, 2, 3, 4), normal(rng, 2, 3, 4)
@@ -143,3 +122,9 @@ def test_softmax_has_the_right_gradient(observe, rng, dim):
 
 
 test_output_is_the_same_each_time = same_each_time(SOFTMAX)
+test_softmax_keeps_the_dtype = right_in_each_dtype(
+    SOFTMAX,
+    lambda rng: softmax_case(20 + 5 * normal(rng, 2, 4, 6)),
+    required=["float32", "bfloat16", "float16"],
+    is_small=True,
+)

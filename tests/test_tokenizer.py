@@ -248,17 +248,18 @@ def test_encode_needs_no_special_tokens(observe, absent):
     given = {**tokenizer([END]), "special_tokens": absent}
     texts = [f"dog{END}fox", END]
 
-    def with_one():
-        examine(observe, tokenizer([END]), ["dog"])
-
     def with_none():
         examine(observe, {**given, "special_tokens": []}, ["dog"])
+
+    def with_one_alone():
+        examine(observe, tokenizer([END]), ["dog"])
+        assert not runs(with_none)
 
     with (
         noting(
             "with a special token; without any, the pattern of special tokens is empty and fits"
             " everywhere: do not split by it",
-            lambda: with_one() if not runs(with_none) else 1 / 0,
+            with_one_alone,
         ),
         noting(
             "with an empty list; None means the same",

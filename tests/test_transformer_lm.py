@@ -255,5 +255,5 @@ test_output_is_the_same_each_time = same_each_time(LM)
 # Angles of float32 are exact to 6e-5 there.
 test_model_takes_a_long_sequence = takes_a_long_sequence(LM, long_case, "in_indices", 1e-3)
 test_model_is_right_in_each_dtype = right_in_each_dtype(
-    LM, lambda rng: calmed(model_case(rng)), required="bfloat16"
+    LM, lambda rng: calmed(model_case(rng)), required=["bfloat16"]
 )

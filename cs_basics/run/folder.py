@@ -46,7 +46,6 @@ class RunFolder:
         self.metrics = path / "metrics.jsonl"
         self.checkpoints = path / "checkpoints"
         self.best = self.checkpoints / "best.json"
-        self.plot = path / "loss.png"
         self.samples = path / "samples.md"
         self.report = path / "report.html"
         self.page = path / "page.html"

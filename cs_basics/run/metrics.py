@@ -1,16 +1,12 @@
-"""Metrics of a run: stored in metrics.jsonl, passed on to sinks, and drawn as a plot."""
+"""Metrics of a run: stored in metrics.jsonl and passed on to sinks."""
 
 import json
 import logging
 import math
-import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
-
-from cs_basics.run.atomic import atomic_writer
 
 logger = logging.getLogger(__name__)
 
@@ -198,51 +194,3 @@ def format_duration(seconds: float) -> str:
 def is_finite(row: Row, name: str) -> bool:
     """Tell whether a row holds a value that can be drawn."""
     return math.isfinite(row.get(name, math.nan))
-
-
-def plot_losses(rows: list[Row], path: Path, title: str) -> None:
-    """Draw training and validation loss against steps and against minutes.
-
-    Args:
-        rows: Rows of metrics.jsonl.
-        path: The PNG file to write.
-        title: Text above both panels.
-    """
-    # Imported here, since only one process draws, and importing it takes long.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.2))
-    # Fixed margins: to fit them takes longer than to draw.
-    figure.subplots_adjust(left=0.06, right=0.94, bottom=0.12, top=0.91, wspace=0.04)
-    panels = figure.subplots(1, 2, sharey=True)
-    for panel, key, unit, scale in (
-        (panels[0], "step", "step", 1.0),
-        (panels[1], "elapsed_s", "minutes", 60.0),
-    ):
-        for name, label, color, marker in (
-            ("train/loss", "training", "#9db8d9", ""),
-            ("val/loss", "validation", "#c44e52", "o"),
-        ):
-            points = [(row[key] / scale, row[name]) for row in rows if is_finite(row, name)]
-            if points:
-                panel.plot(*zip(*points, strict=True), marker=marker, c=color, label=label)
-        panel.set_xlabel(unit)
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("loss (nats per token)")
-    if validated := [row for row in rows if is_finite(row, "val/loss")]:
-        losses = [
-            row[name] for row in rows for name in ("train/loss", "val/loss") if is_finite(row, name)
-        ]
-        # The range of the losses since the first validation: earlier ones would flatten the rest.
-        high = max(validated[0]["val/loss"], losses[-1] + 0.5)
-        panels[0].set_ylim(min(losses) - 0.1, high + 0.4)
-        if loss := validated[-1]["val/loss"]:
-            ratio = validated[-1]["val/bits_per_byte"] / loss
-            to_bits, to_nats = partial(operator.mul, ratio), partial(operator.mul, 1 / ratio)
-            axis = panels[1].secondary_yaxis("right", functions=(to_bits, to_nats))
-            axis.set_ylabel("bits per byte (validation)")
-    if panels[0].lines:
-        panels[0].legend()
-    figure.suptitle(title)
-    with atomic_writer(path) as file:
-        figure.savefig(file, dpi=130, format="png")

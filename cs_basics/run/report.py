@@ -3,12 +3,15 @@
 import gc
 import json
 import logging
+import os
+import platform
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+import torch
 from markupsafe import Markup
 
 from cs_basics.run.atomic import write_atomically
@@ -56,6 +59,7 @@ class Report(Sink):
         log: Metrics and samples of the run, read each time the page is written.
         find: Returns what is to be said of the metrics and of `entropies`; None: that section is
             left out.
+        num_parameters: Of the model.
     """
 
     def __init__(
@@ -64,9 +68,11 @@ class Report(Sink):
         config: TrainConfig,
         log: MetricsLog,
         find: Find | None = None,
+        num_parameters: int = 0,
     ) -> None:
         self.folder, self.config, self.metrics, self.find = folder, config, log, find
         self._counted = counted(folder)
+        self._num_parameters = num_parameters
         self._due_at = -float("inf")
         self._has_failed = False
 
@@ -92,7 +98,10 @@ class Report(Sink):
                 page=self.folder.page.name if has_page else None,
                 remarks=self.find and self.find(self.metrics.rows, self._counted),
                 config=json.dumps(self.config.to_json(), indent=2),
-                **contents(self.metrics.rows, self.metrics.samples, *self._counted),
+                about=self.about(),
+                **contents(
+                    self.metrics.rows, self.metrics.samples, *self._counted, is_running=is_running
+                ),
             )
             write_atomically(self.folder.report, page.encode())
         except Exception as error:
@@ -105,6 +114,22 @@ class Report(Sink):
         now = time.monotonic()
         self._due_at = now + max(INTERVAL_S, (now - began) / MOST_SHARE)
 
+    def about(self) -> dict[str, str]:
+        """Return what made the run, how large it is, and how much it has read."""
+        kept = json.loads(self.folder.config.read_text()) if self.folder.config.exists() else {}
+        step = max((row["step"] for row in self.metrics.rows), default=0)
+        seen = step * self.config.data.batch_size * self.config.model.context_length
+        tokens = self.folder.tokens / "train.bin"
+        passes = seen / len(open_token_file(tokens).tokens) if tokens.exists() else 0.0
+        return {
+            "commit": (kept.get("git_commit") or "unknown")[:12],
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, "
+            f"{torch.get_num_threads()} threads",
+            "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
+            "parameters": f"{self._num_parameters:,}",
+            "tokens seen": f"{seen:,}, which is {passes:.1f} passes over the text",
+        }
+
 
 def counted(folder: RunFolder) -> tuple[float, float]:
     """Return the `entropies` of a run's training text; zeros if it is not there."""
@@ -112,14 +137,16 @@ def counted(folder: RunFolder) -> tuple[float, float]:
     return entropies(open_token_file(tokens).tokens) if tokens.exists() else (0.0, 0.0)
 
 
-def contents(rows: Sequence[Row], samples: Sequence[Sample], *counted: float) -> dict[str, object]:
+def contents(
+    rows: Sequence[Row], samples: Sequence[Sample], *counted: float, is_running: bool = True
+) -> dict[str, object]:
     """Return what the page shows of rows of metrics.jsonl, of samples, newest first, and entropies.
 
     At most MAX_SAMPLES of them are shown, evenly spread over the run.
     """
     return {
         "now": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
-        "latest": _latest(rows),
+        "latest": _latest(rows, is_running=is_running),
         "curves": _draw(rows, counted),
         "spikes": [row for row in rows if "train/spike" in row],
         "samples": [
@@ -129,7 +156,7 @@ def contents(rows: Sequence[Row], samples: Sequence[Sample], *counted: float) ->
     }
 
 
-def _latest(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _latest(rows: Sequence[Row], *, is_running: bool) -> list[tuple[str, str]]:
     """Name the latest value of each metric."""
     latest = {name: value for row in rows for name, value in row.items()}
     judged = "final" if "final/loss" in latest else "val"
@@ -140,9 +167,9 @@ def _latest(rows: Sequence[Row]) -> list[tuple[str, str]]:
         ("bits per byte", f"{judged}/bits_per_byte", "{:.4f}".format),
         ("tokens/s", "perf/tokens_per_s", "{:,.0f}".format),
         ("gradient norm", "optim/grad_norm", "{:.3g}".format),
-        ("so far", "elapsed_s", format_duration),
+        ("so far" if is_running else "took", "elapsed_s", format_duration),
     ]
-    if judged == "val":
+    if is_running:
         named.append(("left", "perf/seconds_left", format_duration))
     return [(name, shown(latest[key])) for name, key, shown in named if key in latest]
 
@@ -170,7 +197,8 @@ def _draw(rows: Sequence[Row], counted: Sequence[float]) -> Markup:
             for level, label in zip(filter(None, counted), COUNTED, strict=False):
                 panel.axhline(level, color=GREY, linestyle=":")
                 place = panel.get_yaxis_transform()
-                panel.text(0.98, level, label, transform=place, ha="right", clip_on=True)
+                above = {"transform": place, "ha": "right", "va": "bottom", "clip_on": True}
+                panel.text(0.98, level, label, **above)
             panel.legend(frameon=False)
         panel.set_title(title, loc="left", y=1.0, fontsize="medium")
         panel.grid(alpha=0.3)

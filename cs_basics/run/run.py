@@ -16,7 +16,7 @@ from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.hardware import resolve_device, resolve_dtype
 from cs_basics.run.layout import check_layout
-from cs_basics.run.metrics import Console, MetricsLog, plot_losses
+from cs_basics.run.metrics import Console, MetricsLog
 from cs_basics.run.model import check_rooms
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.report import Find, Report
@@ -93,7 +93,7 @@ class Run:
         if self.folder.config.exists() and not self.is_resumed:
             raise ValueError(
                 f"{run.run_dir} already holds a run: go on with it by --resume, or choose another "
-                "run_dir"
+                "--run-dir"
             )
         check_layout(config, world)
         self.clock = Clock(run.max_steps, run.max_minutes and 60 * run.max_minutes)
@@ -202,7 +202,8 @@ class Run:
             MetricsLog(folder.metrics if is_first else None, trainer.num_metrics_bytes) as log,
             Wandb(config.run.wandb if is_first else "disabled", config, folder.path) as wandb,
         ):
-            report = Report(folder, config, log, find)
+            size = sum(p.numel() for p in trainer.model.parameters())
+            report = Report(folder, config, log, find, size)
             for sink in (Console(), wandb, report):
                 log.add(sink)
             if is_first:
@@ -211,10 +212,9 @@ class Run:
                 yield log
                 if is_first:
                     report.write("finished")
-                    wandb.log_results(folder.plot, self.samples)
+                    wandb.log_samples(self.samples)
             except BaseException as error:
                 if is_first:
-                    draw_losses(log, folder)
                     report.write(str(error) or type(error).__name__)
                 if isinstance(error, OSError | ValueError) and (found := folder.all_checkpoints()):
                     error.add_note(
@@ -223,11 +223,12 @@ class Run:
                 raise
 
     def finish(self, trainer: Trainer, log: MetricsLog) -> None:
-        """Write curve, samples and page of a run that has made all its updates."""
+        """Write samples and page of a run that has made all its updates."""
         folder, run, tokenizer = self.folder, self.config.run, trainer.corpus.tokenizer
-        draw_losses(log, folder)
         model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
         self.samples = write_samples(model, tokenizer, folder.samples, run, is_fast=trainer.is_fast)
+        if self.samples and not log.samples:  # No evaluation came before the last one.
+            log.log_sample(trainer.step, self.samples[0])
         folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
         if self.make_page is not None:
             try:
@@ -235,14 +236,6 @@ class Run:
             except Exception as error:
                 # A student's classes may raise anything, and the run itself has gone well.
                 logger.warning("%s was not made: %s", folder.page, error)
-
-
-def draw_losses(log: MetricsLog, folder: RunFolder) -> None:
-    """Draw the losses; a full disk costs only the picture, which can be drawn again."""
-    try:
-        plot_losses(log.rows, folder.plot, title=folder.path.name)
-    except OSError as error:
-        logger.warning("%s was not drawn: %s", folder.plot, error)
 
 
 def _git_commit() -> str | None:

@@ -52,8 +52,15 @@ class RunTokenizer:
         return map(int, self._tokenizer.encode_iterable(chunks))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Turn token ids into text."""
-        return self._tokenizer.decode(list(ids))
+        """Turn token ids into text.
+
+        Raises:
+            TypeError: The student's function returns something else.
+        """
+        text = self._tokenizer.decode(list(ids))
+        if not isinstance(text, str):
+            raise TypeError(f"decode returned {type(text).__name__}, and has to return str")
+        return text
 
 
 def make_tokenizer(

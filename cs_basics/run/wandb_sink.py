@@ -43,10 +43,10 @@ class Wandb(Sink):
         if self._run is not None:
             self._guard(lambda: self._run.log(row, step=int(row["step"])))
 
-    def log_results(self, plot: Path, samples: list[str]) -> None:
-        """Send the plot and the samples."""
+    def log_samples(self, samples: list[str]) -> None:
+        """Send the samples."""
         if self._run is not None:
-            self._guard(lambda: self._send_results(plot, samples))
+            self._guard(lambda: self._send_samples(samples))
 
     def __enter__(self) -> Self:
         return self
@@ -106,8 +106,8 @@ class Wandb(Sink):
             logger.warning("wandb: the run is kept offline: %.300s", reason)
         start("offline")
 
-    def _send_results(self, plot: Path, samples: list[str]) -> None:
+    def _send_samples(self, samples: list[str]) -> None:
         import wandb
 
         table = wandb.Table(columns=["story"], data=[[sample] for sample in samples])
-        self._run.log({"loss": wandb.Image(str(plot)), "samples": table})
+        self._run.log({"samples": table})

@@ -25,7 +25,7 @@ from cs_grader.trusted.sandbox import Stage
 ANSWERS_S = 600.0
 """Seconds for all answers of a process together: ten-minute models need two minutes. Not without
 end, since code could train on meanwhile."""
-PROGRAM = "cs_grader/sandbox/entry_model.py"
+PROGRAM = "inside/model.py"
 MAX_VOCAB_SIZE = 2**16
 MAX_WINDOW_LOGITS = 2**26
 """Logits of a window: they cross the wall at once, 256 MB at most."""

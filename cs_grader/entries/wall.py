@@ -42,6 +42,7 @@ def build_stage(root: Path, repository: Path, code: Path) -> Stage:
         ValueError: See `copy_code`.
     """
     stage = bare_stage(root)
+    shutil.copytree(Path(__file__).with_name("inside"), root / "inside")
     shutil.copytree(repository / "cs_basics", root / "code" / "cs_basics")
     shutil.copytree(
         repository / "scripts", root / "scripts", ignore=shutil.ignore_patterns("instructor")
@@ -85,7 +86,7 @@ def running(
         "file_bytes": LIMITS.file_bytes,
         "may_start_programs": is_training,
     }
-    python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/cs_grader/sandbox/launch.py"]
+    python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/inside/launch.py"]
     command = sandbox.wall(tier, stage, LIMITS)
     variables = {
         "OMP_NUM_THREADS": str(THREADS),

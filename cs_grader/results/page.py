@@ -5,7 +5,6 @@ head of each page keeps it from loading anything and from running any script but
 
     student_page.html   what to do next, the score by problem, then what went wrong
     report.md           the same for a terminal, a pull request or the summary of a workflow
-    junit.xml           for continuous integration: a suite for each problem, a case for each item
     class_page.html     a class (class_page.py)
 """
 
@@ -34,11 +33,6 @@ def student_page(result: Result, reader: Reader = Reader.STUDENT) -> str:
 def report(result: Result, reader: Reader = Reader.STUDENT) -> str:
     """Return the same in Markdown."""
     return _for_one("report.md", result, reader)
-
-
-def junit_xml(result: Result) -> str:
-    """Return what continuous integration shows."""
-    return _for_one("junit.xml", result, Reader.STUDENT)
 
 
 def _for_one(name: str, result: Result, reader: Reader) -> str:

@@ -30,13 +30,13 @@ KINDS = {
     "not_started": "not started",
 }
 A_LOOP = (
-    "An endless loop looks like this. After two of these the grader gives each check that is left\n"
-    "of the problem two seconds."
+    "An endless loop looks like this. After two of these, every other check of the problem has two"
+    " seconds."
 )
 ISOLATION = {
-    "bubblewrap": "bubblewrap (namespaces of its own, no network)",
-    "uid": "uid (another user, with limits and system call filter)",
-    "process": "process (a process of its own and no more: trust it as far as its author)",
+    "bubblewrap": "bubblewrap (separate namespaces, no network)",
+    "uid": "uid (a separate user, limits, a filter of system calls)",
+    "process": "process (hardly a sandbox: trust the score as far as its author)",
 }
 
 
@@ -98,7 +98,7 @@ def hidden_count(problem: Problem) -> str:
     """Say how many checks on hidden inputs failed; "" if none did."""
     if not problem.hidden_wrong:
         return ""
-    return f"{problem.hidden_wrong} of {problem.hidden} checks on hidden inputs were not passed."
+    return f"{problem.hidden_wrong} of {problem.hidden} checks on hidden inputs failed."
 
 
 def describe(finding: Finding) -> str:
@@ -149,6 +149,13 @@ def own_failures(result: Result, problem: str) -> list[list[Item]]:
     told = {id(item) for group in everywhere(result) for item in group}
     own = [one for one in failures(result) if one.problem == problem and id(one) not in told]
     return alike(sorted(own, key=lambda item: item.is_hidden))
+
+
+def has_own_failures(result: Result, problem: Problem) -> bool:
+    """Whether there is more to say of a problem than that it shares a cause with others."""
+    is_shared = not problem.passed and bool(everywhere(result))
+    is_hidden = problem.hidden_wrong and not is_shared
+    return bool(is_hidden or own_failures(result, problem.problem))
 
 
 def all_failures(result: Result, problem: str) -> list[list[Item]]:
@@ -255,7 +262,7 @@ def advice(result: Result) -> list[str]:
         return [*note, *(["Nothing is left to do."] if result.problems else [])]
     lines = [*([] if step.task == result.note else note), step.task, f"Try it with: {step.command}"]
     if step.waiting:
-        lines.append(f"It may explain what is wrong with: {step.waiting}.")
+        lines.append(f"That may also be why these are wrong: {step.waiting}.")
     return lines
 
 

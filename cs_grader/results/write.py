@@ -8,7 +8,7 @@ from cs_grader.results.class_page import class_page
 from cs_grader.results.github import github_result
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
-from cs_grader.results.page import junit_xml, report, student_page
+from cs_grader.results.page import report, student_page
 from cs_grader.results.reading import Reader
 
 
@@ -22,7 +22,6 @@ def write_outputs(result: Result, folder: Path) -> None:
     """
     outputs = {
         "results.json": results_json(result),
-        "junit.xml": junit_xml(result),
         "github-classroom.txt": github_result(result),
         "report.md": report(result),
         "index.html": student_page(result),

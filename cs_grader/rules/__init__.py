@@ -1,7 +1,7 @@
 """The from-scratch rule: what a submission may not use, read from its source without running it.
 
     policy = check_apart(files, adapters)   # before the examination
-    blocked.forbid(problem, tell, excused)  # in the sandbox, before the submission is imported
+    blocked.forbid(problem, tell, lent)  # in the sandbox, before the submission is imported
     findings(policy, notes, problems, failed)  # after it; notes: what was noted in the sandbox
 
 The judge is the running code: a forbidden operator raises where it is called, and costs the items

@@ -1,8 +1,8 @@
 """Which names the files of a submission use, by what a name stands for. Nothing is imported or run.
 
 `F.silu`, `torch.nn.functional.silu`, a name from `from torch.nn.functional import silu as act`,
-`getattr(F, "silu")` and `attrgetter("nn.functional.silu")(torch)` are all a mention of
-torch.nn.functional.silu; a comment, a string and a class of one's own called `SiLU` are not.
+and `getattr(F, "silu")` are all a mention of torch.nn.functional.silu; a comment, a string and a
+class of one's own called `SiLU` are not.
 
 Each file is read by itself. What an import passes on to other files is mentioned where it is
 imported, and where a problem is solved is told from the bare names that its adapters lead to.
@@ -25,7 +25,6 @@ OF_ANY_NAME = {
     "builtins.setattr": True,
     "builtins.delattr": True,
 }
-GETTERS = {"operator.attrgetter"}
 Functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
@@ -51,8 +50,6 @@ class Unit:
 
     file: str
     statement: ast.stmt
-    text: str
-    """Its lines."""
     binds: set[str]
     """Names at the top of the file that it gives a value."""
     mentions: list[Mention] = field(default_factory=list[Mention])
@@ -61,40 +58,45 @@ class Unit:
 
 
 class Source:
-    """The Python files of a submission; those that do not parse are left out.
+    """The Python files of a submission, each read when it is asked for.
 
     Args:
         files: Text by path, relative to the submission's root and with forward slashes.
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        own = {name.partition(".")[0] for file in files for name in import_names(file)}
+        self.files = files
         self.readers: dict[str, _Reader] = {}
         self.by_name: dict[str, str] = {}
         for file in sorted(files):
-            if (tree := parse(files[file])) is not None:
-                self.readers[file] = _Reader(file, tree, files[file], own)
-                for name in import_names(file):
-                    self.by_name.setdefault(name, file)
+            for name in import_names(file):
+                self.by_name.setdefault(name, file)
+        self.own = {name.partition(".")[0] for name in self.by_name}
+
+    def reader(self, file: str) -> "_Reader":
+        """What a file says; one that does not parse says nothing."""
+        if file not in self.readers:
+            self.readers[file] = _Reader(file, parse(self.files[file]), self.own)
+        return self.readers[file]
 
     def units(self) -> Iterator[Unit]:
         """All units of all files."""
-        for reader in self.readers.values():
-            yield from reader.units
+        for file in sorted(self.files):
+            yield from self.reader(file).units
 
     def imported(self, file: str) -> list[Unit]:
         """All units of the files that importing a file brings in, its own first."""
-        waiting = [file] if file in self.readers else []
+        waiting = [file] if file in self.files else []
         found = dict.fromkeys(waiting)
         while waiting:
-            for name in sorted(self.readers[waiting.pop()].imports):
+            for name in sorted(self.reader(waiting.pop()).imports):
                 parts = name.split(".")
                 for length in range(1, len(parts) + 1):
                     other = self.by_name.get(".".join(parts[:length]))
                     if other is not None and other not in found:
                         found[other] = None
                         waiting.append(other)
-        return [unit for each in found for unit in self.readers[each].units]
+        return [unit for each in found for unit in self.reader(each).units]
 
 
 def reachable(units: Iterable[Unit], file: str, names: Iterable[str]) -> list[Unit]:
@@ -115,12 +117,12 @@ def reachable(units: Iterable[Unit], file: str, names: Iterable[str]) -> list[Un
     return list(found)
 
 
-def parse(text: str) -> ast.Module | None:
-    """Parse a file; None if it is not Python."""
+def parse(text: str) -> ast.Module:
+    """Parse a file; an empty module if it is not Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
-        return None
+        return ast.parse("")
 
 
 def import_names(file: str) -> list[str]:
@@ -149,11 +151,10 @@ class _Reader(ast.NodeVisitor):
     Args:
         file: Its path in the submission.
         tree: What it parses to.
-        text: Its text.
         own: First parts of the names of the submission's own modules.
     """
 
-    def __init__(self, file: str, tree: ast.Module, text: str, own: set[str]) -> None:
+    def __init__(self, file: str, tree: ast.Module, own: set[str]) -> None:
         self.file, self.own = file, own
         name = (import_names(file) or [""])[-1]
         self.package = name if file.endswith("__init__.py") else name.rpartition(".")[0]
@@ -168,11 +169,7 @@ class _Reader(ast.NodeVisitor):
             for alias, dotted in self.imported_by(node):
                 self.imports.add(dotted)
                 self.aliases.setdefault(alias, set()).add(dotted)
-        lines = text.splitlines()
-        self.units = [
-            Unit(file, one, "\n".join(lines[one.lineno - 1 : one.end_lineno]), set(bound_by(one)))
-            for one in tree.body
-        ]
+        self.units = [Unit(file, one, set(bound_by(one))) for one in tree.body]
         self.bound = {name for unit in self.units for name in unit.binds} - self.aliases.keys()
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign | ast.NamedExpr):
@@ -231,14 +228,9 @@ class _Reader(ast.NodeVisitor):
         if function & {"importlib.import_module", "builtins.__import__"}:
             return set(texts_in(node.args[:1]))
         if "builtins.getattr" in function and node.args:
-            paths, bases = texts_in(node.args[1:2]), self.resolve(node.args[0])
-        elif isinstance(node.func, ast.Call) and node.args:
-            is_getter = self.resolve(node.func.func) & GETTERS
-            paths = texts_in(node.func.args) if is_getter else []
-            bases = self.resolve(node.args[0])
-        else:
-            return set()
-        return {f"{base}.{path}" for base in bases for path in paths}
+            names, bases = texts_in(node.args[1:2]), self.resolve(node.args[0])
+            return {f"{base}.{name}" for base in bases for name in names}
+        return set()
 
     # --- noting ---
 
@@ -290,8 +282,6 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         function = self.resolve(node.func)
-        if isinstance(node.func, ast.Call) and self.resolve(node.func.func) & GETTERS:
-            function = {"builtins.getattr"}
         names = self.resolve(node)
         for name in names:
             self.note(name, node)

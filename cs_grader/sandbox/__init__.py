@@ -2,8 +2,7 @@
 
 This folder is copied whole and runs beside the submission: whoever hands in code may read it, and
 may take over the processes that run it. It therefore knows no answer and decides about nothing. It
-imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder;
-entry_model.py also imports the entry's cs_basics.
+imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder.
 
     wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
     confine.py     what the grader decides about the sandbox: limits that a process puts on itself
@@ -19,9 +18,4 @@ entry_model.py also imports the entry's cs_basics.
     observers.py   keeps probes and grader out of a submission's way
     host.py        imports a submission and runs each probe in a forked process
     worker.py      the server, which forks hosts and watches them
-
-For entries of a contest (entries/), behind the same wall:
-
-    launch.py        gives up rights, then becomes a program of the entry
-    entry_model.py   answers with the tokenizer or the model of its run
 """

@@ -61,7 +61,7 @@ Tell = Callable[[str, str, int], None]
 Undo = Callable[[], None]
 
 
-def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
+def forbid(problem: str, tell: Tell, lent: Collection[str] = ()) -> Undo:
     """Make the forbidden operators of a problem raise ForbiddenOperator, from now on.
 
     It takes some milliseconds.
@@ -69,7 +69,7 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
     Args:
         problem: Its name in the rubric.
         tell: Receives every call.
-        excused: Groups (keys of KERNELS) whose use is charged to an earlier problem (rules/).
+        lent: Groups (keys of KERNELS) whose use is charged to an earlier problem (rules/).
 
     Returns:
         What makes them work again.
@@ -81,7 +81,7 @@ def forbid(problem: str, tell: Tell, excused: Collection[str] = ()) -> Undo:
         raise ValueError(f"problem {problem!r} is unknown: one of {', '.join(FORBIDDEN)}")
     undone: list[Undo] = []
     for group in FORBIDDEN[problem]:
-        if group not in excused:
+        if group not in lent:
             undone += _block_kernels(KERNELS[group], tell)
             undone += _block_rewritten(group, tell)
             for name in FUNCTIONS[group]:

@@ -38,11 +38,11 @@ FROZEN = "<frozen importlib"
 EXIT, PID, NOW = os._exit, os.getpid, time.monotonic
 
 
-class Fence(NamedTuple):
+class Restriction(NamedTuple):
     """What decides which operators a submission may call."""
 
     problem: str
-    excused: tuple[str, ...]
+    lent: tuple[str, ...]
     """Groups of operators that an earlier problem has paid for."""
 
 
@@ -56,7 +56,7 @@ class Shared(NamedTuple):
 def run_host(
     channel: socket.socket,
     settings: Settings,
-    fence: Fence,
+    restriction: Restriction,
     absent: list[str],
     shared: Shared,
 ) -> NoReturn:
@@ -67,7 +67,7 @@ def run_host(
     try:
         # Before the first line of the submission: afterwards it could keep what is blocked.
         observers = take_out_of_reach(shared.inputs)
-        put_up(fence, settings, shared.ledger)
+        put_up(restriction, settings, shared.ledger)
         stand_in_for(absent)
         adapters = import_adapters(settings)
     except BaseException as error:
@@ -110,17 +110,17 @@ def take_out_of_reach(inputs: Inputs) -> Observers:
     return observers
 
 
-def put_up(fence: Fence, settings: Settings, ledger: Ledger) -> None:
+def put_up(restriction: Restriction, settings: Settings, ledger: Ledger) -> None:
     """Forbid what is not allowed, and have everything noted that a person has to see."""
     import torch
 
     tell = partial(ledger.write, "forbidden")
-    blocked.forbid(fence.problem, tell, fence.excused)
+    blocked.forbid(restriction.problem, tell, restriction.lent)
     fork_only()
     torch.compile = torch.nn.Module.compile = leave_uncompiled  # pyright: ignore
     folders = (settings.submission, settings.original, tuple(settings.scratch))
     # However they are imported, packages that do the work of this problem are not there.
-    groups = set(FORBIDDEN[fence.problem]) - set(fence.excused)
+    groups = set(FORBIDDEN[restriction.problem]) - set(restriction.lent)
     ready_made = {name for name, group in PACKAGES.items() if group in groups}
     audit.listen(audit.Folders(*folders), partial(ledger.write, "code"), ready_made)
     refuse(sorted(ready_made - {*settings.own_names}), partial(blocked.refuse, tell=tell))

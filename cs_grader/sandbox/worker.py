@@ -29,7 +29,7 @@ if __name__ == "__main__":
 
 from cs_grader.sandbox import confine, wire
 from cs_grader.sandbox.confine import Settings
-from cs_grader.sandbox.host import Fence, Shared, last_words, run_host, shown
+from cs_grader.sandbox.host import Restriction, Shared, last_words, run_host, shown
 from cs_grader.sandbox.inputs import Inputs
 from cs_grader.sandbox.ledger import Entry, Ledger
 from cs_grader.sandbox.processes import (
@@ -65,7 +65,7 @@ class Host(NamedTuple):
     channel: socket.socket
     process: int
     """The number by which the grader knows it."""
-    fence: Fence
+    restriction: Restriction
 
 
 class Server:
@@ -96,8 +96,8 @@ class Server:
             payload = self.read()
             if payload is None:
                 return
-            fence = Fence(request["problem"], tuple(request["excused"]))
-            answer = self.start(request["process"], fence) or self.run(request, payload)
+            restriction = Restriction(request["problem"], tuple(request["lent"]))
+            answer = self.start(request["process"], restriction) or self.run(request, payload)
             if isinstance(answer, dict):
                 answer = wire.encode(answer | {"absent": self.absent})
             wire.send(self.channel, answer, NOW() + ONE_YEAR_S)
@@ -123,17 +123,20 @@ class Server:
 
     # --- importing the submission ---
 
-    def start(self, process: int, fence: Fence) -> wire.Plain:
+    def start(self, process: int, restriction: Restriction) -> wire.Plain:
         """Make sure that the right host is there; return None, or how the import failed."""
         if self.failure is not None:
             return self.failure
-        if self.host is not None and (self.host.process, self.host.fence) == (process, fence):
+        if self.host is not None and (self.host.process, self.host.restriction) == (
+            process,
+            restriction,
+        ):
             return None
         while True:
             self.end_host()
             self.workplace.renew()
             started = NOW()
-            outcome = self.import_in_host(process, fence)
+            outcome = self.import_in_host(process, restriction)
             self.import_s = NOW() - started
             self.noted += self.shared.ledger.take()
             if outcome["ended"] == "imported":
@@ -150,7 +153,7 @@ class Server:
                 return outcome
             self.absent.append(missing)
 
-    def import_in_host(self, process: int, fence: Fence) -> dict[str, Any]:
+    def import_in_host(self, process: int, restriction: Restriction) -> dict[str, Any]:
         """Fork a host and wait until it has imported the submission, or has failed to."""
         channel, theirs = socket.socketpair()
         self.shared = Shared(Ledger(), Inputs())
@@ -160,10 +163,10 @@ class Server:
                 channel.close()
                 self.channel.close()
                 packages = [entry["package"] for entry in self.absent]
-                run_host(theirs, self.settings, fence, packages, self.shared)
+                run_host(theirs, self.settings, restriction, packages, self.shared)
             os._exit(0)
         theirs.close()
-        self.host = Host(pid, channel, process, fence)
+        self.host = Host(pid, channel, process, restriction)
         answer = self.await_answer(IMPORT_CPU_S, 5 * IMPORT_CPU_S, self.settings)
         if isinstance(answer, bytes):
             try:

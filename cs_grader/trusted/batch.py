@@ -9,9 +9,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -74,7 +71,7 @@ def settle_terms(out: Path, terms: Terms, resume: bool) -> Terms:
         secret = str(written["secret"])
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} is damaged: choose another --out") from None
-    for name in ("problems", "isolation", "examination", "packages"):
+    for name in ("problems", "isolation", "examination"):
         if written.get(name) != asked[name]:
             raise ValueError(f"{out} was graded with other terms ({name}): choose another --out")
     return dataclasses.replace(terms, secret=secret)
@@ -212,38 +209,6 @@ def write_gradebook(graded: Sequence[Graded], out: Path, about: Sequence[str] = 
     write_class(results, out, faults, who, about)
 
 
-def install(requirements: Path, cache: Path) -> str:
-    """Install the packages that a course allows, for submissions only; return their folder.
-
-    Raises:
-        ValueError: pip cannot install them.
-    """
-    wanted = requirements.read_bytes()
-    folder = cache / f"packages-{hashlib.sha256(wanted).hexdigest()[:16]}"
-    if not folder.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(dir=cache, prefix="packages-"))
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        finished = subprocess.run(
-            [*pip, "--target", str(fresh), "--requirement", str(requirements)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if finished.returncode != 0:
-            shutil.rmtree(fresh, ignore_errors=True)
-            lines = finished.stderr.strip().splitlines() or ["pip failed"]
-            raise ValueError(f"{requirements}: {lines[-1]}")
-        fresh.chmod(0o755)
-        try:
-            fresh.rename(folder)
-        except OSError:
-            if not folder.exists():
-                raise
-            shutil.rmtree(fresh)  # Another process was faster.
-    return str(folder.resolve())
-
-
 def _is_first(path: Path, text: str) -> bool:
     """Write a private file unless there is one: of several processes exactly one is the first."""
     with tempfile.NamedTemporaryFile(
@@ -275,7 +240,6 @@ def _described(terms: Terms) -> dict[str, object]:
         "secret": terms.secret,
         "problems": list(terms.problems),
         "isolation": terms.tier,
-        "packages": [Path(folder).name for folder in terms.packages],
         "examination": _digest(terms.tests),
     }
 

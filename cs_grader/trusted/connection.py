@@ -71,9 +71,9 @@ class Connection:
         self.process: subprocess.Popen[bytes] | None = None
         self.channel: socket.socket | None = None
 
-    def import_adapters(self, process: int, problem: str, excused: Sequence[str] = ()) -> Answer:
+    def import_adapters(self, process: int, problem: str, lent: Sequence[str] = ()) -> Answer:
         """Import the submission as a probe of this problem would."""
-        head = {"module": "", "problem": problem, "excused": list(excused), "process": process}
+        head = {"module": "", "problem": problem, "lent": list(lent), "process": process}
         head |= {"look_at": 0, "cpu_s": 0, "wall_s": 0, "idle_s": self.limits.idle_s}
         if reason := self._why_not():
             return died(reason)
@@ -89,7 +89,7 @@ class Connection:
         probe: str,
         seed: int,
         inputs: wire.Plain,
-        excused: Sequence[str] = (),
+        lent: Sequence[str] = (),
         item: str = "",
     ) -> Answer:
         """Run one probe.
@@ -102,7 +102,7 @@ class Connection:
             probe: Its name.
             seed: What the submission's own randomness starts from.
             inputs: Its inputs, plain data.
-            excused: Groups of operators that may be called although the problem forbids them.
+            lent: Groups of operators that may be called although the problem forbids them.
             item: Whose time it takes.
 
         Raises:
@@ -113,12 +113,12 @@ class Connection:
             return died(reason)
         if not self.is_up():
             # By itself, so that an import that ends the sandbox is told from a probe that does.
-            imported = self.import_adapters(process, problem, excused)
+            imported = self.import_adapters(process, problem, lent)
             if not self.is_up():
                 return imported
         cpu_s, idle_s = self.patience.time_for(problem, item)
         given = placed(probe, inputs)
-        head = {"module": module, "problem": problem, "excused": list(excused)}
+        head = {"module": module, "problem": problem, "lent": list(lent)}
         head |= {"process": process, "look_at": num_bytes(given), "idle_s": idle_s}
         head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20, "measures": probe in MEASURING}
         payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}

@@ -54,8 +54,6 @@ class Terms:
     """What the hidden inputs are drawn from (hidden.py); "" if there are none."""
     problems: tuple[str, ...]
     """The problems to examine."""
-    packages: tuple[str, ...] = ()
-    """Folders of packages that submissions may import besides what is installed."""
     limits: Limits = dataclasses.field(default_factory=Limits)
     budget_s: float = 20 * 60
     """Seconds for one submission; what is not examined by then has failed."""
@@ -98,7 +96,7 @@ class Examination:
     """The name of the file or folder."""
     started: float = dataclasses.field(default_factory=time.monotonic)
     copied: Copied = dataclasses.field(default_factory=Copied)
-    hopeless: str = ""
+    unusable: str = ""
     """Why nothing of it can be examined."""
     source: Policy = dataclasses.field(default_factory=Policy)
     """What reading it says. It explains and attributes, and changes no mark."""
@@ -158,14 +156,14 @@ class Examination:
         try:
             self.copied = copy_submission(source, stage.submission)
         except RefusedError as error:
-            self.hopeless = f"the submission cannot be read: {error}"
+            self.unusable = f"the submission cannot be read: {error}"
             shutil.rmtree(stage.submission, ignore_errors=True)
             stage.submission.mkdir(exist_ok=True)
-        if not self.hopeless and not (stage.submission / ADAPTERS).exists():
-            self.hopeless = why_no_adapters(stage.submission)
+        if not self.unusable and not (stage.submission / ADAPTERS).exists():
+            self.unusable = why_no_adapters(stage.submission)
 
     def _read_source(self, stage: Stage) -> None:
-        if not self.hopeless:
+        if not self.unusable:
             rubric = rubric_of(self.terms.tests)
             adapters = {name: entry["adapters"] for name, entry in rubric.items()}
             self.source = check_apart(python_files(stage.submission), adapters)
@@ -182,14 +180,11 @@ class Examination:
             "stage": str(stage.root),
             "tier": terms.tier,
             "limits": dataclasses.asdict(terms.limits),
-            "worker": {
-                "packages": list(terms.packages),
-                "own_names": own_names(stage.submission),
-            },
+            "worker": {"own_names": own_names(stage.submission)},
             "hidden_key": key_for(terms.secret, self.name, self.copied.key),
             "problems": list(terms.problems),
             "budget_s": terms.budget_s,
-            "hopeless": self.hopeless,
+            "unusable": self.unusable,
             "rows": tell,
         }
         file.write_text(json.dumps(asked), encoding="utf-8")

@@ -13,6 +13,7 @@ import ast
 import contextlib
 import dataclasses
 import functools
+import importlib
 import json
 import os
 import posixpath
@@ -59,7 +60,7 @@ class Asked:
     problems: list[str]
     """The problems to examine, in order."""
     budget_s: float
-    hopeless: str
+    unusable: str
     """Why nothing can be run, which every item then says; "" if it can."""
     rows: int
     """File descriptor for what becomes of the items."""
@@ -99,7 +100,7 @@ class Examiner:
                 examination.budget_s,
             ),
             self.tell,
-            examination.hopeless,
+            examination.unusable,
         )
         self.is_hidden = False
         self.is_wrong = False
@@ -184,9 +185,18 @@ class Examiner:
             again = self.run_once(item, following, draw, lent)
             first |= {"borrowed": sorted({OWN[group] for group in lent})}
             first |= {"with_borrowed": again["outcome"]}
+        if first.get("outcome") == "failed":
+            first |= self.by_the_handout(first, item, following, draw, lent)
         self.is_wrong = first.get("outcome") in ("failed", "error")
         if first:
             self.tell({"row": first, "hidden": self.is_hidden})
+
+    def by_the_handout(self, row: dict[str, Any], *asked: Any) -> dict[str, Any]:  # noqa: ANN401
+        """What is new of an item that is wrong by a convention of the class alone."""
+        conventions = importlib.import_module("conventions")  # The examination's, on the path now.
+        return conventions.asked_by_the_handout(
+            row, lambda: self.run_once(*asked).get("outcome", "")
+        )
 
     def run_once(
         self, item: pytest.Item, following: pytest.Item | None, draw: str, lent: Collection[str]
@@ -260,11 +270,11 @@ class RemoteAdapters:
         self,
         connection: Connection,
         tell: Callable[[dict[str, Any]], None],
-        hopeless: str,
+        unusable: str,
     ) -> None:
         self.connection = connection
         self.tell = tell
-        self.hopeless = hopeless
+        self.unusable = unusable
         self.process = 0
         """A number for the process that probes run in."""
         self.item = ""
@@ -278,14 +288,14 @@ class RemoteAdapters:
         self.seed = 0
         self.hidden_seed: int | None = None
         """Sent into the sandbox instead of a hidden item's seed, which would give inputs away."""
-        self.excused: Sequence[str] = ()
+        self.lent: Sequence[str] = ()
         """Groups of operators that may be called although the problem forbids them."""
         self.stopped: set[str] = set()
         """Groups of operators that have stopped a probe of this item."""
 
-    def begin(self, item: str, hidden_seed: int | None, excused: Sequence[str]) -> None:
+    def begin(self, item: str, hidden_seed: int | None, lent: Sequence[str]) -> None:
         """Prepare for the probes of an item."""
-        self.item, self.hidden_seed, self.excused = item, hidden_seed, excused
+        self.item, self.hidden_seed, self.lent = item, hidden_seed, lent
         self.has_answer, self.stopped = False, set()
 
     def stopped_by_others(self) -> set[str]:
@@ -294,10 +304,10 @@ class RemoteAdapters:
 
     def load(self, _root: object) -> "RemoteAdapters":
         """Import the submission; tell why that fails, or what is not installed."""
-        if self.hopeless:
+        if self.unusable:
             return self
-        answer = self.sane(
-            lambda: self.connection.import_adapters(self.process, self.problem, self.excused)
+        answer = self.ask_sandbox(
+            lambda: self.connection.import_adapters(self.process, self.problem, self.lent)
         )
         self.import_s = answer.import_s
         self.tell({"absent": [list(one) for one in answer.absent]})
@@ -311,12 +321,12 @@ class RemoteAdapters:
 
     def run(self, module: str, probe: str, inputs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Run a probe in the sandbox; return what it saw or raise what it raised."""
-        if self.hopeless:
-            raise Ended(self.hopeless)
+        if self.unusable:
+            raise Ended(self.unusable)
         self.process += probe in MEASURING and self.process == self.used
         self.used = self.process
         where, what = (self.process, self.problem), (module, probe, self.seed, inputs)
-        answer = self.sane(lambda: self.connection.run(*where, *what, self.excused, self.item))
+        answer = self.ask_sandbox(lambda: self.connection.run(*where, *what, self.lent, self.item))
         self.has_answer |= answer.ended == "returned"
         if answer.kind == FORBIDDEN:
             groups = {group_of(entry.what) for entry in answer.noted if entry.kind == "forbidden"}
@@ -332,7 +342,7 @@ class RemoteAdapters:
             raise_like(answer, self)
         raise Ended(answer.text or "no answer")
 
-    def sane(self, ask: Callable[[], Answer]) -> Answer:
+    def ask_sandbox(self, ask: Callable[[], Answer]) -> Answer:
         """Ask, or end the whole examination if there is no sandbox to ask."""
         try:
             return ask()

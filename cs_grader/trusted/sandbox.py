@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def counts_in_namespaces() -> bool:
 
 
 def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
-    """What the worker has to know, except `own_names` and `packages`."""
+    """What the worker has to know, except `own_names`."""
     writable = [str(stage.scratch), "/dev/shm", "/dev/null", "/dev/zero", "/dev/full"]
     folders = [*map(str, interpreter_folders()), *SYSTEM, *OF_ETC, "/proc", "/sys", "/dev"]
     has_own_uid = tier == "uid" or (tier == "bubblewrap" and has_real_root())
@@ -265,14 +265,10 @@ def start(
     Returns:
         The process, and the socket that the worker listens to.
     """
-    settings = settings_of(tier, stage, limits)
-    added: Sequence[str] = more.get("packages", [])
-    settings |= more | {"packages": [*settings["packages"], *added]}
+    settings = settings_of(tier, stage, limits) | more
     program = str(stage.root / "cs_grader" / "sandbox" / "worker.py")
     worker = [interpreter(), "-P", "-s", "-B", program]
     command = wall(tier, stage, limits)
-    for folder in added if command else ():
-        command[-1:-1] = _show(Path(folder))
     if tier != "bubblewrap":
         with contextlib.suppress(OSError):
             remove(stage.scratch)
@@ -282,7 +278,6 @@ def start(
         # Others that are graded at the same time run as other users.
         os.chown(stage.root, 0, own_uid())
         stage.root.chmod(0o750)
-        settings["readable"] = [*settings["readable"], *added]
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(

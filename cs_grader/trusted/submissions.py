@@ -59,8 +59,9 @@ def find_submissions(path: Path) -> tuple[list[Submission], bool]:
             name = name_of(entry)
             while name.casefold() in (*found, *OF_CLASS):
                 name += "-2"
-            who = people.get(entry.name, ())
-            found[name.casefold()] = Submission(name, handed_in(entry), entry.name, *who)
+            who, addresses = people.get(entry.name, ("", ""))
+            one = Submission(name, handed_in(entry), entry.name, who, addresses)
+            found[name.casefold()] = one
     if not found:
         raise ValueError(f"{path} holds no submission: neither folders nor zips")
     adjusted = adjustments_in(path, [submission.name for submission in found.values()])

@@ -119,7 +119,7 @@ def _points_of(tests: Path) -> Callable[..., dict[str, float]]:
 
 
 def _findings(one: Examination, failed: set[str]) -> Iterator[Finding]:
-    if one.hopeless:
+    if one.unusable:
         return
     everything = [(problem, entry) for _, problem, entry in one.notes]
     public = [(problem, entry) for is_hidden, problem, entry in one.notes if not is_hidden]
@@ -144,7 +144,7 @@ def _steady(one: Examination, text: str) -> str:
 
 
 def _note(one: Examination) -> str:
-    parts = [one.hopeless or _steady(one, one.import_note)]
+    parts = [one.unusable or _steady(one, one.import_note)]
     # Said here, since nobody but the instructor reads the messages of hidden items.
     if num_left := sum(row["message"].startswith(TIME_IS_UP) for row in one.rows.values()):
         of_all = f"{num_left} of {len(one.plan)} checks"

@@ -47,15 +47,14 @@ def main(
     exam_seed: str | None = None,
     require_isolation: Literal["bubblewrap", "uid", "process"] | None = None,
     only: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-    packages: Path | None = None,
     minutes: float = 20,
     tests: Path = ROOT / "tests",
 ) -> None:
     """Grade a submission: results.json (as Gradescope reads it), index.html and other reports.
 
     A folder of submissions becomes gradebook.csv, index.html for the class, and a folder of reports
-    for each submission. The exit code is 1 if the grader could not come to a
-    verdict about one of the submissions.
+    for each submission. The exit code is 1 if there is a submission that the grader reached no
+    verdict about.
 
     Args:
         submission: A zip, a folder, or a folder of these.
@@ -70,18 +69,15 @@ def main(
         require_isolation: Grade only if this isolation or a stronger one works; "process" hardly
             isolates and has to be asked for.
         only: Grade this problem only; may be repeated (none: all of them).
-        packages: File with further packages that submissions may import, as pip's requirements.
         minutes: Time limit for each submission.
         tests: Folder of the examination.
     """
     check_numbers(jobs, minutes)
     part, problems = part_of(shard), chosen(only, tests)
     secret = check_secret(exam_seed)
-    if packages is not None and not packages.is_file():
-        raise ValueError(f"--packages {packages} is not a file")
     ignored = {
         "--resume": resume, "--jobs": jobs != 1, "--exam-seed": exam_seed is not None,
-        "--only": bool(only), "--packages": packages is not None,
+        "--only": bool(only),
     }  # fmt: skip
     if pages and (given := [flag for flag, is_given in ignored.items() if is_given]):
         raise ValueError(f"--pages grades nothing: leave out {', '.join(given)}")
@@ -110,7 +106,6 @@ def main(
         tier=choose_tier(require_isolation),
         secret=secret,
         problems=problems,
-        packages=() if packages is None else (batch.install(packages, out),),
         budget_s=minutes * 60,
     )
     # Of several shards, the later ones grade under the terms that the first one has settled.

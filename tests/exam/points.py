@@ -8,6 +8,9 @@ A forbidden operator is charged once. Whoever calls torch.softmax in attention d
 too: together these problems lose at most what softmax, the problem that the operator solves, has
 earned. Whose softmax is torch.softmax, too, has lost that there, and pays nothing more.
 
+So is a convention of the class that was overlooked (conventions.py): wherever it makes something
+wrong, it costs at most a third of the problem whose section of the handout it changes.
+
 Better work never has fewer points, and neither the order of the rows nor the number of processes
 that they come from makes a difference: nothing counts but the rows.
 """
@@ -25,6 +28,7 @@ Row = Mapping[str, Any]
     is_hidden        whether its inputs were hidden ones; may be missing: they were not
     borrowed         the other problems whose ready-made operators it called; may be missing: none
     with_borrowed    its outcome where these operators may be called
+    missed           the conventions of the class without which it passes; may be missing: none
 """
 
 
@@ -34,7 +38,7 @@ def points_of_all(
     """Return what each problem earns that has rows, in the rubric's order.
 
     Args:
-        rubric: Of each problem its points and its claims.
+        rubric: Of each problem its points, its claims, and the convention that may change it.
         rows: What became of the items. One with several rows (public inputs and hidden ones) has to
             pass in each.
         trivial: As for points.
@@ -43,17 +47,20 @@ def points_of_all(
     found = {name: [row for row in rows if row["problem"] == name] for name in rubric}
 
     def earned(paid: Collection[str]) -> dict[str, float]:
-        """What problems earn if the operators that solve some of them may be called elsewhere."""
+        """What problems earn if others' operators may be called, or conventions be missed."""
         return {name: _earned(rubric[name], of, trivial, paid) for name, of in found.items() if of}
 
     alone = earned(())
-    borrowed = sorted({name for row in rows for name in row.get("borrowed", ())})
+    prices = {name: alone.get(name, 0) for row in rows for name in row.get("borrowed", ())}
+    missed = {name for row in rows for name in row.get("missed", ())}
+    owners = (entry for entry in rubric.values() if entry.get("convention") in missed)
+    prices |= {entry["convention"]: entry["points"] / 3 for entry in owners}
     best, most = alone, 0.0
-    for number in range(1, len(borrowed) + 1):
-        for paid in itertools.combinations(borrowed, number):
+    for number in range(1, len(prices) + 1):
+        for paid in itertools.combinations(sorted(prices), number):
             # What is paid for is given up; who never had it, or was not asked for it, pays nothing.
             lent = earned(paid) | {name: alone[name] for name in paid if name in alone}
-            left = sum(lent.values()) - sum(alone.values()) - sum(alone.get(n, 0) for n in paid)
+            left = sum(lent.values()) - sum(alone.values()) - sum(prices[name] for name in paid)
             if left > most + 1e-9:
                 best, most = lent, left
     gained = sum(best.values()) - sum(alone.values())
@@ -67,14 +74,19 @@ def _earned(
     passed: dict[str, bool] = {}
     hidden: set[str] = set()
     for row in rows:
-        borrowed = row.get("borrowed", ())
-        outcome = row["with_borrowed" if borrowed and {*borrowed} <= {*paid} else "outcome"]
-        passed[row["item"]] = passed.get(row["item"], True) and outcome == "passed"
+        passed[row["item"]] = passed.get(row["item"], True) and _passes(row, {*paid})
         hidden |= {row["item"]} if row.get("is_hidden") else set()
     # Known answers pass all items whose inputs are not drawn: where some are, only those tell.
     untold = passed.keys() - hidden if hidden else set()
     outcomes = [(item, "passed" if is_right else "failed") for item, is_right in passed.items()]
     return points(entry, outcomes, {*trivial, *untold})
+
+
+def _passes(row: Row, paid: set[str]) -> bool:
+    missed, borrowed = row.get("missed", ()), row.get("borrowed", ())
+    if missed and {*missed} <= paid:
+        return True
+    return row["with_borrowed" if borrowed and {*borrowed} <= paid else "outcome"] == "passed"
 
 
 def points(

@@ -120,10 +120,13 @@ def table(rows: Sequence[Row], is_own: bool = True) -> list[Line]:
     possible = sum(RUBRIC[problem]["points"] for problem in counts)
     lines.append((line_of("Together", sum(counts.values(), Counter()), earned, possible), "bold"))
     lines += [(CHARGED_ONCE, "")] * any(row.get("borrowed") for row in rows)
+    lines += [(MISSED_ONCE, "")] * any(row.get("missed") for row in rows)
     return [*lines, ("", ""), *((line, "") for line in advice(rows, is_own))]
 
 
 CHARGED_ONCE = "A forbidden operator costs at most what its own problem has earned, however often."
+
+MISSED_ONCE = "A rule of this class that was missed costs a third of its problem, however often."
 
 
 def forbidden_in(problem: str, rows: Sequence[Row]) -> list[str]:

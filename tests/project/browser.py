@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from waiting import until
+from processes import until
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 

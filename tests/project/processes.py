@@ -1,9 +1,10 @@
-"""Programs in a process of their own, from the root of this repository."""
+"""Programs in a process of their own, from the root of this repository; and waiting for them."""
 
 import contextlib
 import multiprocessing
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -37,3 +38,12 @@ def held_elsewhere(hold, *arguments):
     yield
     other.kill()
     other.join()
+
+
+def until(condition, seconds=60):
+    """Wait until something is so, and return it; a test that passes has waited for no clock."""
+    limit = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < limit, "it never came to that"
+        time.sleep(0.01)
+    return found

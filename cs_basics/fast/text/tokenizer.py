@@ -114,8 +114,6 @@ class FastTokenizer(Tokenizer):
         path: str | os.PathLike[str],
         num_workers: int | None = None,
         on_progress: OnProgress | None = None,
-        *,
-        start: int = 0,
     ) -> Iterator[tuple[int, Ids]]:
         """Encode a text file of any size, a block of it at a time, by several processes.
 
@@ -125,7 +123,6 @@ class FastTokenizer(Tokenizer):
             path: Text file, any bytes; or a pipe.
             num_workers: Processes; None chooses by the file's size. The result is always the same.
             on_progress: Called at the start and after each block.
-            start: Bytes of the file to skip: the total size of some of its first blocks.
 
         Yields:
             For each block, in order, its number of bytes and its ids.
@@ -134,10 +131,9 @@ class FastTokenizer(Tokenizer):
             OSError: The file cannot be read; or a worker was killed.
             ValueError: The file is empty or has a byte for which the vocabulary has no token.
         """
-        end = file_size(path)
-        size = max(0, end - start)
+        size = file_size(path)
         workers = default_num_workers(num_workers, size)
-        blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, Span(start, end))
+        blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, Span(0, size))
         done = 0
         if on_progress:
             on_progress("encoding", "bytes", 0, size)

@@ -1,6 +1,6 @@
 """The run doctor: why does this training not work?
 
-    finding.py      what a check returns, and the table of causes; the report
+    report.py       what a check returns, and the table of causes; the report
     subject.py      the subject: model, loss, optimizer, a batch; how it is left undisturbed
     model.py        what a position sees, what bounds the logits, how the loss starts
     loss.py         the loss, by planted logits: targets, mean, precision
@@ -13,7 +13,8 @@
     ranks.py        several processes
     curve.py        logged losses
     doctor.py       Doctor: joins a loop and the table of all checks
-    of_run.py       the runs of this project, and logs of others
+    of_run.py       the runs of this project
+    log.py          their logs, and those of others
 
 The script: scripts/doctor.py. In a training program of your own, five lines:
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import conventions
 import numpy as np
+import oracles
 import pytest
 import stored  # pyright: ignore[reportMissingImports]  beside it at run time
 
@@ -80,10 +82,31 @@ def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             DEPTH[0] -= 1
         WRITER.add(key, result, "float32" if name.startswith("mistakes.") else None)
+        if name.startswith("oracles."):
+            add_without_conventions(name, function, args, kwargs)
         return result
 
     answer.stored_name = name  # pyright: ignore[reportAttributeAccessIssue]
     return answer
+
+
+def add_without_conventions(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Keep what an oracle answers without conventions of the class, where that is different."""
+    usual = WRITER.answers[stored.key_of(name, args, kwargs)]
+    for missed in conventions.subsets(oracles.OF_CLASS):
+        DEPTH[0] += 1
+        try:
+            with conventions.without(missed):
+                other, key = (
+                    function(*args, **kwargs),
+                    stored.key_of(stored.by_now(name), args, kwargs),
+                )
+        finally:
+            DEPTH[0] -= 1
+        if WRITER.encode(other, None) != usual:
+            WRITER.add(key, other)
 
 
 def with_mistakes(check: Callable[..., None]) -> Callable[..., None]:

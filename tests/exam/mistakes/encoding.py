@@ -55,6 +55,9 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         "the text is split at white space only, not by GPT-2's pattern": encode(
             by_length, split=lambda segment: oracles.regex.findall(r"\S+|\s+", segment)
         ),
+        "a pre-token that is a token is looked up first, without its merges": encode(
+            by_length, tokens_of=wrong.looked_up
+        ),
         "special tokens are encoded as ordinary text": encode(whole),
         "a shorter special token wins over a longer one": encode(
             split_at_first(text, sorted(specials, key=len))
@@ -150,11 +153,11 @@ def split_by_length(text: str, specials: Sequence[str]) -> list[str]:
     return segments
 
 
-def split_at_first(text: str, specials: Sequence[str]) -> list[str]:
+def split_at_first(text: str, specials: Sequence[str], flags: int = 0) -> list[str]:
     if not specials:
         return [text]
     pattern = "|".join(oracles.regex.escape(special) for special in specials)
-    return [segment for segment in oracles.regex.split(f"({pattern})", text) if segment]
+    return [part for part in oracles.regex.split(f"({pattern})", text, flags=flags) if part]
 
 
 def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> dict[str, list[int]]:
@@ -231,6 +234,10 @@ class Merging:
             return min(known, default=(0, None))[1]
 
         return joined_at(step, pretoken)
+
+    def looked_up(self, pretoken: str) -> list[bytes]:
+        whole = pretoken.encode()
+        return [whole] if whole in self.token_ids else self.by_rank(pretoken)
 
     def first_place_only(self, pretoken: str) -> list[bytes]:
         tokens = oracles.as_bytes(pretoken)

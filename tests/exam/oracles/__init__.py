@@ -26,3 +26,5 @@ if CONTRACT.exists():
     if wrong or not isinstance(names, list):
         raise ValueError(f"{CONTRACT}: {wrong} is not of the conventions {', '.join(CONVENTIONS)}")
     CHOSEN.update(names)
+OF_CLASS = frozenset(CHOSEN)
+"""The same, whatever is left out of CHOSEN for a while (conventions.py)."""

@@ -16,12 +16,13 @@ def adamw(
     gradients: Sequence[Sequence[Array | None]],
     rates: Sequence[float] | None = None,
     changes: Sequence[Mapping[str, Any]] | None = None,
-    is_decay_last: bool = "decay_last" in CHOSEN,
+    is_decay_last: bool | None = None,
 ) -> list[list[Array]]:
     """Return all parameters after each step, as `probes.optimize` does.
 
     Where no contract chooses, either order of decay and update is right: the items allow both.
     """
+    is_decay_last = "decay_last" in CHOSEN if is_decay_last is None else is_decay_last
     parameters = [
         {**options, **group, "p": wide(array), "m": 0.0, "v": 0.0, "t": 0}
         for group in groups

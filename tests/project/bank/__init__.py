@@ -8,8 +8,7 @@
     downstream.txt   what breaks what comes later, each named by the rehearsal
     contract.txt     the reference by each convention that a class may choose (docs/teach.md)
 
-    independent/     an implementation in classes, written without sight of the book
-    compact.py       one in plain functions, in a single file; the third is the book itself
+    independent/     an implementation written without sight of the book; changes are of either
 
     patches.py       reads the changes and makes them
     cases.py         faults, honest variants, limits; `python -m lab.campaigns.faults` runs them

@@ -10,8 +10,8 @@
 The first line has what is changed, in what way, the file, and what the reader of the text asks for.
 A change goes on in another file after "@ FILE", a name without a folder being in cs_basics/. Each
 "-" after a "+" or an "@" begins another place. ">" moves modules into one file, from which they
-then import. A file of the independent implementation is named as independent/norms.py, the plain
-functional one as compact.py; any other is of the book.
+then import. A file of the independent implementation is named as independent/norms.py; any other
+is of the book.
 """
 
 import ast
@@ -22,7 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-STYLES = ("book", "independent", "compact")
+STYLES = ("book", "independent")
 
 
 @dataclass
@@ -69,8 +69,6 @@ def read(path: Path) -> list[Patch]:
 
 def located(file: str) -> tuple[str, str]:
     """Return a file's style, and where it is in a repository of that style."""
-    if file == "compact.py":
-        return "compact", "tests/adapters.py"
     if file.startswith("independent/"):
         return "independent", file.removeprefix("independent/")
     return "book", file
@@ -79,12 +77,12 @@ def located(file: str) -> tuple[str, str]:
 def write_repository(patch: Patch, place: Path) -> Path:
     """Write the implementation with the change in it, and the adapters to it; return the place."""
     (place / "tests").mkdir()
-    adapters = HERE / "compact.py" if patch.style == "compact" else ROOT / "tests" / "adapters.py"
-    shutil.copy(adapters, place / "tests" / "adapters.py")
-    folders = {"book": [ROOT / "cs_basics"], "compact": []}
-    folders["independent"] = [*folders["book"], HERE / "independent"]
-    for folder in folders[patch.style]:
-        (place / "cs_basics").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "tests" / "adapters.py", place / "tests")
+    (place / "cs_basics").mkdir()
+    folders = [ROOT / "cs_basics"]
+    if patch.style == "independent":
+        folders.append(HERE / "independent")
+    for folder in folders:
         for file in folder.glob("*.py"):
             shutil.copy(file, place / "cs_basics")
     apply(patch.places, place)

@@ -2,10 +2,12 @@
 
 import math
 import re
+import runpy
+import sys
 
 import pytest
 import torch
-from processes import ROOT, python
+from processes import ROOT
 
 import cs_basics.__main__ as ending
 from cs_basics.checkpoint import load_checkpoint
@@ -55,16 +57,19 @@ def test_it_goes_from_a_text_to_a_story(two_texts, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("given", [[], ["nowhere.txt"], ["empty.txt"], ["line.txt"], ["."]])
-def test_it_says_in_a_line_what_it_asks_for(two_texts, tmp_path, given):
+def test_it_says_in_a_line_what_it_asks_for(two_texts, tmp_path, monkeypatch, capsys, given):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "line.txt").write_text("Once upon a time.\n")
     for arguments in (given, [str(two_texts[0]), *given, *(["."] if not given else [])]):
-        done = python("-m", "cs_basics", *arguments, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
-        assert done.returncode == 2
-        [line] = done.stderr.splitlines()
+        monkeypatch.setattr(sys, "argv", ["cs_basics", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            runpy.run_path(ending.__file__, run_name="__main__")
+        assert stopped.value.code == 2
+        said = capsys.readouterr()
+        [line] = said.err.splitlines()
         assert line.startswith("python -m cs_basics TEXT [VALID], texts of at least 10,000 bytes")
         assert line.endswith(f"not {arguments}")
-        assert done.stdout == ""
+        assert said.out == ""
 
 
 def test_the_steps_of_the_page_work_in_a_notebook(texts, trained, tmp_path, monkeypatch, capsys):

@@ -26,7 +26,7 @@ def test_examination_passes_with_shapes_and_types_checked():
     environment = {
         "OMP_NUM_THREADS": "1",
         "PYTEST_ADDOPTS": "",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": str(Path(__file__).parent),
     }
     finished = python("-m", "pytest", *options, checker, *EXAMINED, env=os.environ | environment)
     assert finished.returncode == 0, finished.stdout[-4000:] + finished.stderr[-2000:]

@@ -89,7 +89,6 @@ def spare():
     importlib.import_module("torch._dynamo").config.disable = True
     importlib.import_module("cs_basics.interop.page_data").character_class = str
     importlib.import_module("cs_basics.run.trainer").matmul_rate = lambda *_: None
-    importlib.import_module("cs_basics.run.run").draw_losses = lambda *_: None
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import shutil
 
+import conventions
 import pytest
 from bank.patches import Patch, read, write_repository
 from editions import ROOT, make_starter
@@ -47,6 +48,24 @@ def test_last_years_solution_is_told_what_it_is(of_class, sit):
     said = " ".join(" ".join(row["message"] for row in rows).split())
     for (words,) in ALL.values():
         assert words in said
+
+
+def test_an_item_that_is_right_by_the_handout_says_so(monkeypatch):
+    of_class, asked = {"rope_halves", "ties_lesser", "gain_one_plus"}, []
+    monkeypatch.setattr(conventions, "CHOSEN", of_class)
+
+    def ask():
+        asked.append({*of_class})
+        return "passed" if of_class == {"ties_lesser"} else "failed"
+
+    row = {"problem": "transformer_block", "message": "all values are wrong"}
+    added = conventions.asked_by_the_handout(row, ask)
+    assert added["missed"] == ["gain_one_plus", "rope_halves"]
+    assert "docs/contract/rope_halves.md" in added["message"]
+    assert added["message"].startswith("all values are wrong\n")
+    assert len(asked) == 3  # Without one of those that a block is built from, then without both.
+    assert of_class == {"rope_halves", "ties_lesser", "gain_one_plus"}
+    assert conventions.asked_by_the_handout(row | {"problem": "linear"}, ask) == {}
 
 
 def test_the_edition_has_the_pages_and_docstrings_of_its_conventions(tmp_path, monkeypatch):

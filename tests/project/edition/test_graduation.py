@@ -33,10 +33,16 @@ def test_a_mistake_is_named_as_by_the_examination(filled, answers, sit, tmp_path
     wrong = with_answers(shutil.copytree(filled, tmp_path / "wrong"), answers)
     module = wrong / "cs_basics" / "functional.py"
     module.write_text(module.read_text(encoding="utf-8") + WRONG_SOFTMAX, encoding="utf-8")
-    at_home = sit(wrong, "tests/test_softmax.py")
+    optim = module.with_name("optim.py")
+    source = optim.read_text(encoding="utf-8")
+    optim.write_text(source.replace("0 <= beta < 1", "0 < beta < 1"), encoding="utf-8")
+    files = ["tests/test_softmax.py", "tests/test_adamw.py"]
+    at_home = sit(wrong, *files)
     # With "=": a path on its own would be one more place to look for conftest.py in.
-    marked = sit(ROOT, "tests/test_softmax.py", f"--submission={wrong}")
+    marked = sit(ROOT, *files, f"--submission={wrong}")
     assert any(row["diagnosis"] for row in at_home.values())
+    # To say so it asks for other betas, and an oracle what is right then.
+    assert any("they may be 0, too" in row["message"] for row in at_home.values())
     for item, row in at_home.items():
         assert (row["outcome"], row["diagnosis"]) == (
             marked[item]["outcome"],

@@ -95,10 +95,15 @@ def run_transformer_lm(vocab_size, d_model, d_ff, weights, in_indices, **others)
 }
 
 
-@pytest.mark.parametrize("where", ["in the constructor", "after it", "nowhere"])
+SLOW = [pytest.param(where, marks=pytest.mark.slow) for where in ("in the constructor", "nowhere")]
+
+
+@pytest.mark.parametrize("where", ["after it", *SLOW])
 def test_the_model_may_initialise_its_layers(tmp_path, monkeypatch, where):
     monkeypatch.setitem(os.environ, "INITIALISED", where)
-    _, rows = sit(tmp_path, SUBMISSION, "-k", "starts_from")
+    problems = ("linear", "embedding", "rmsnorm", "positionwise_feedforward")
+    _, rows = sit(tmp_path, SUBMISSION, "-k", "starts_from", problems=problems)
+    assert {row["problem"] for row in rows} == {*problems}
     seen = {row["outcome"] for row in rows}
     assert seen == ({"failed"} if where == "nowhere" else {"passed"}), rows
     if where == "nowhere":

@@ -36,13 +36,19 @@ def test_who_passes_trivial_items_only_earns_nothing():
     assert points(ENTRY, [], ()) == 0
 
 
-RUBRIC = {"softmax": ENTRY, "attention": ENTRY, "norm": {"points": 4}, "model": {"points": 7}}
+RULE = "gain_one_plus"
+NORM = {"points": 4, "convention": RULE}
+RUBRIC = {"softmax": ENTRY, "attention": ENTRY, "norm": NORM, "model": {"points": 7}}
 FAILED, LENT, PASSED = range(3)
 
 
 def row(problem, item, state, borrowed, is_hidden=False):
-    """What became of an item: FAILED, PASSED, or LENT, if it passes with borrowed operators."""
-    lent = {"borrowed": borrowed, "with_borrowed": "passed"} if state == LENT else {}
+    """What became of an item: FAILED, PASSED, or LENT, if it passes with what it borrows.
+
+    That is the operators of other problems, or a RULE other than that of the class.
+    """
+    lent = {"missed": [RULE]} if RULE in borrowed else {"borrowed": borrowed}
+    lent = lent | {"with_borrowed": "passed"} if state == LENT else {}
     outcome = "passed" if state == PASSED else "failed"
     asked = {"problem": problem, "item": f"{problem}::{item}", "is_hidden": is_hidden}
     return asked | {"outcome": outcome} | lent
@@ -73,6 +79,18 @@ def test_an_operator_is_charged_once():
     assert alone == pytest.approx({"attention": 10})
 
 
+def test_a_convention_that_is_missed_costs_a_third_of_its_problem_however_often():
+    def earned(*states):
+        rows = [row(name, 1, state, [RULE]) for name, state in zip(RUBRIC, states, strict=True)]
+        return sum(points_of_all(RUBRIC, rows, ()).values())
+
+    whole = sum(entry["points"] for entry in RUBRIC.values())
+    assert earned(PASSED, PASSED, LENT, PASSED) == pytest.approx(whole - 4 / 3)
+    assert earned(PASSED, PASSED, LENT, LENT) == pytest.approx(whole - 4 / 3)
+    assert earned(PASSED, PASSED, PASSED, LENT) == pytest.approx(whole - 4 / 3)
+    assert earned(PASSED, PASSED, LENT, FAILED) == pytest.approx(whole - 4 / 3 - 7)
+
+
 def test_where_inputs_are_hidden_an_item_passes_twice_and_the_rest_tells_nothing():
     def earned(*states):
         hidden = [(0, False), (0, True), (1, False)]
@@ -90,7 +108,9 @@ def test_better_work_never_has_fewer_points_in_whatever_order(seed):
     rng = np.random.default_rng(seed)
     names = [*RUBRIC]
     places = [(name, f"iterable{n}" if n else n) for name in names for n in range(3)]
-    borrowed = [[*rng.choice(names[:3], rng.integers(1, 3), replace=False)] for _ in places]
+    borrowed = [
+        [*rng.choice([*names[:3], RULE], rng.integers(1, 3), replace=False)] for _ in places
+    ]
     states = rng.integers(0, 3, len(places))
 
     def rows():

@@ -176,17 +176,6 @@ def test_places_behind_the_longest_text_are_not_read(model, monkeypatch, places)
     assert drawn == [next(generate(model, text, 1)) for text in texts]
 
 
-def test_reading_one_row_leaves_its_neighbours_alone(model):
-    decoder = Decoder(model, 3, GREEDY)
-    decoder.read([[1, 2], [3, 4, 5], [6]])
-    before = [keys.clone() for keys in decoder.keys]
-    decoder.read([[9, 9, 9, 9]], first_row=1)
-    for keys, old in zip(decoder.keys, before, strict=True):
-        assert torch.equal(keys[0], old[0])
-        assert torch.equal(keys[2], old[2])
-        assert not torch.equal(keys[1], old[1])
-
-
 @pytest.mark.parametrize(
     ("prompts", "message"),
     [([], "no prompt"), ([[1], []], "prompt is empty"), ([[1], [50]], "token id 50")],

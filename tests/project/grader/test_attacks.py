@@ -13,7 +13,7 @@ import pytest
 from attacks.asking import TIERS, call, connect, silu, words_of
 from attacks.attack import load
 from attacks.grading import complaints, graded, hand_in
-from waiting import until
+from processes import until
 
 from cs_grader.sandbox.processes import descendants
 from cs_grader.trusted import patience, watch

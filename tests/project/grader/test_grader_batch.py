@@ -19,8 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 from files import write_files
-from processes import ROOT, run
-from waiting import until
+from processes import ROOT, run, until
 
 from cs_grader.result import Result
 from cs_grader.sandbox.processes import descendants
@@ -244,7 +243,6 @@ nowhere --out o | nowhere does not exist
 SUBMISSION | --out
 SUBMISSION --out o --jobs 0 | --jobs 0: use at least 1
 SUBMISSION --out o --only x | --only x: the problems are train_bpe
-SUBMISSION --out o --packages x | --packages x is not a file
 SUBMISSION --out o --tests x | there is no rubric.toml in it
 SUBMISSION --out o --exam-seed 7 | --exam-seed 7: a secret of 1 char
 SUBMISSION --out o --minutes 0 | --minutes 0: use more than 0

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import time
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ from cs_grader.results.class_page import class_page
 from cs_grader.results.github import github_result
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
-from cs_grader.results.page import junit_xml, student_page
 from cs_grader.results.page import report as markdown
+from cs_grader.results.page import student_page
 from cs_grader.results.reading import Reader
 from cs_grader.results.write import write_class, write_outputs
 from cs_grader.trusted.answer import Frame
@@ -46,7 +45,7 @@ def failed():
 def test_every_output_is_written_and_nothing_else_is_left(tmp_path, failed):
     write_outputs(failed, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    files = "results.json junit.xml github-classroom.txt report.md index.html instructor.html"
+    files = "results.json github-classroom.txt report.md index.html instructor.html"
     assert names == set(files.split())
     write_class([failed], tmp_path)
     assert (tmp_path / "gradebook.csv").read_bytes().startswith(b"\xef\xbb\xbfsubmission,")
@@ -130,16 +129,6 @@ def test_gradebook_has_columns_in_the_order_of_the_rubric():
     assert head.split(",")[5:] == list(sample_results.RUBRIC)
 
 
-def test_junit_counts_as_the_result_does(failed):
-    root = ET.fromstring(junit_xml(failed))
-    # What is hidden is one case.
-    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("5", "3", "0")
-    assert [suite.get("name") for suite in root] == ["Linear layer", "RMSNorm", "Softmax"]
-    names = [case.get("name") for case in root.iter("testcase")]
-    assert len(set(names)) == len(names) == 5
-    assert len(root.findall(".//failure")) == 3
-
-
 def test_github_gets_a_test_for_each_problem_within_its_limits(failed):
     decoded = json.loads(github(failed))
     assert (decoded["version"], decoded["status"], decoded["max_score"]) == (3, "fail", 100.0)
@@ -161,7 +150,7 @@ def test_markdown_has_a_row_for_each_problem(failed):
 
 # --- what a student may see ---
 
-STUDENT_OUTPUTS = [results_json, junit_xml, github, markdown, student_page]
+STUDENT_OUTPUTS = [results_json, github, markdown, student_page]
 
 
 @pytest.mark.parametrize("write", STUDENT_OUTPUTS)
@@ -240,8 +229,7 @@ def test_what_is_said_of_several_problems_is_said_once(write):
         for number in range(40)
     ]
     text = write(result([*broken, item("softmax", 0, "failed", message="got 1, not 2")]))
-    per_item = write is junit_xml  # Where each item is a case by the format.
-    assert text.count("SyntaxError: invalid") <= (240 if per_item else 6)
+    assert text.count("SyntaxError: invalid") <= 6
     if write is not github:
         assert text.count("got 1, not 2") >= 1
     if write in (markdown, student_page, results_json):
@@ -251,8 +239,7 @@ def test_what_is_said_of_several_problems_is_said_once(write):
 @pytest.mark.parametrize("write", STUDENT_OUTPUTS)
 def test_what_is_not_started_is_a_number(write):
     text = write(result([item("linear"), *(item("linear", n, "not_started") for n in range(1, 9))]))
-    if write is not junit_xml:
-        assert "linear_holds[7]" not in text
+    assert "linear_holds[7]" not in text
 
 
 def test_a_broken_file_is_named_first_and_in_the_class(failed):

@@ -6,7 +6,6 @@ import io
 import json
 import re
 import time
-import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
@@ -19,8 +18,8 @@ from cs_grader.results.class_page import class_page
 from cs_grader.results.gradebook import gradebook_csv
 from cs_grader.results.gradescope import results_json
 from cs_grader.results.markdown import code, escape
-from cs_grader.results.page import junit_xml, student_page
 from cs_grader.results.page import report as markdown
+from cs_grader.results.page import student_page
 from cs_grader.results.reading import Reader
 from cs_grader.results.write import write_outputs
 
@@ -100,7 +99,6 @@ def check_table(text):
 
 OUTPUTS = {
     results_json: json.loads,
-    junit_xml: ET.fromstring,
     github: json.loads,
     markdown: str,
     student_page: check_page,
@@ -181,4 +179,4 @@ def test_names_of_other_schemes_are_only_folders():
 
 def test_files_of_a_hostile_submission_can_be_written(tmp_path):
     write_outputs(hostile(NASTY), tmp_path)
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 5

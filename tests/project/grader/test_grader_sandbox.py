@@ -96,7 +96,7 @@ os._exit(0)
 def test_a_server_whose_grader_is_gone_ends_without_a_word(own):
     connection = own("process")
     assert silu(connection).ended == "returned"
-    again = {"process": 0, "problem": "silu", "excused": [], "module": "", "look_at": 0}
+    again = {"process": 0, "problem": "silu", "lent": [], "module": "", "look_at": 0}
     for part in (again, None):
         wire.send(connection.channel, wire.encode(part), time.monotonic() + 9)
     connection.channel.close()

@@ -140,7 +140,7 @@ def answers():
     cases = {name: name.split(": ", 1) for name in ROUTES + HONEST}
     cases |= {source: ("silu", source) for source in (SWALLOWED, EMPTIED, TAKEN_AWAY)}
     told = {name: (f"blocked.forbid({of!r}, tell)", code) for name, (of, code) in cases.items()}
-    told["excused"] = "blocked.forbid('silu', tell, excused=['silu'])", "F.silu(x)"
+    told["lent"] = "blocked.forbid('silu', tell, lent=['silu'])", "F.silu(x)"
     return answers_to(PREAMBLE, told)
 
 
@@ -151,7 +151,7 @@ def test_every_route_to_a_forbidden_operator_is_stopped(answers, name):
     assert calls, error
 
 
-@pytest.mark.parametrize("name", [*HONEST, "excused"])
+@pytest.mark.parametrize("name", [*HONEST, "lent"])
 def test_honest_forms_run(answers, name):
     assert answers[name] == ["", []]
 

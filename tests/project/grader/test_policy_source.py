@@ -45,8 +45,6 @@ import torch | torch._C._nn.silu(in_features)
 from torch.nn.modules.activation import SiLU | SiLU()(in_features)
 import torch, functools | functools.partial(torch.nn.functional.silu)(in_features)
 import torch | (lambda: torch.nn.functional.silu)()(in_features)
-import torch, operator | operator.attrgetter("nn.functional.silu")(torch)(in_features)
-from operator import attrgetter as get; import torch | get("silu")(torch.nn.functional)(in_features)
 import math as F; import torch.nn.functional as F | F.silu(in_features)
 from math import *; from torch.nn.functional import * | silu(in_features)
 import torch | [f := torch.nn.functional, f.silu(in_features)]
@@ -170,7 +168,6 @@ math.isclose | import math; math.isclose = None
 sys.modules | import sys; sys.modules['torch.nn'] = None
 __code__ | f = lambda: 1; f.__code__
 __code__ | f = lambda: 1; getattr(f, "__code__")
-torch | import torch, operator; operator.attrgetter("nn." + "x")(torch)
 tb_frame | def g(e): return e.__traceback__.tb_frame
 subprocess.run | import subprocess; subprocess.run(['true'])
 dill.loads | import dill; dill.loads(b'')

@@ -16,7 +16,7 @@ softmax: by logsumexp
 cross_entropy: by logsumexp over any number of axes
 cross_entropy: by log-softmax in float32
 scaled_dot_product_attention: einsum
-multihead_self_attention: einsum over heads (compact)
+multihead_self_attention: einsum over heads (independent)
 multihead_self_attention: a module with a mask in a buffer, for three axes
 """.strip().splitlines()
 TITLES = sorted(case.title for case in load() if not case.is_fault)

@@ -13,7 +13,7 @@ from cs_basics.layers import Linear
 from cs_basics.optim import AdamW
 from cs_basics.run import checkpoint_file
 from cs_basics.run.checkpoint_file import FOOTER_BYTES, read_checkpoint, write_checkpoint
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, step_of
 
 
 @pytest.fixture
@@ -195,3 +195,11 @@ def test_what_a_killed_process_left_is_removed_folders_too_and_nothing_else(tmp_
         (tmp_path / name).touch()
     RunFolder(tmp_path).remove_leftovers()
     assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_the_newest_checkpoint_is_that_of_the_highest_step_and_not_of_the_last_name(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    for step in (100_000_000, 99_999_999, 9):
+        folder.checkpoint_of(step).touch()
+    assert [step_of(path) for path in folder.all_checkpoints()] == [9, 99_999_999, 100_000_000]

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import ROOT, run
-from run_rows import folder_of, rows_of
-from waiting import until
+from processes import ROOT, run, until
+from runs import folder_of, rows_of
 
+from cs_basics.optim import AdamW
+from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.evaluation import _own_batches
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.metrics import read_metrics
+from cs_basics.run.metrics import MetricsLog, read_metrics
 from cs_basics.run.run import train_run
+from cs_basics.run.saving import Saving
 from cs_basics.settings.run import SECTION_OF
+from cs_basics.training import TrainingDivergedError
 
 STEPS = 50
 
@@ -99,6 +102,18 @@ def test_two_processes_with_half_a_model_each_survive_the_death_of_one(config, a
     models = [folder_of(run).load_model() for run in (config, other)]
     for one, both in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(both, one, rtol=0, atol=1e-4)
+
+
+def test_a_weight_that_is_infinite_in_another_process_ends_this_one_too(tmp_path):
+    class WithOneThatIsBad(World):
+        def sum(self, values):
+            return [value + 1 for value in values]
+
+    optimizer, clock = AdamW([torch.nn.Parameter(torch.ones(2))]), Clock(9, None)
+    saving = Saving(RunFolder(tmp_path), optimizer, None, clock, WithOneThatIsBad(0, 2))
+    with pytest.raises(TrainingDivergedError, match="step 3: the update made weights that are not"):
+        saving.save(3, MetricsLog(None))
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_prepared(config):

@@ -1,6 +1,5 @@
-"""Encoding files: resumed after a kill; always the same ids."""
+"""Encoding files: whole or not at all; always the same ids."""
 
-import contextlib
 import itertools
 import multiprocessing
 import os
@@ -10,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import held_elsewhere
-from waiting import until
+from processes import until
 
 from cs_basics.fast.text import tokenizer as fast_tokenizer
 from cs_basics.fast.text.parallel import map_in_order
@@ -19,7 +17,6 @@ from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import encoding
 from cs_basics.run.atomic import lock
 from cs_basics.run.encoding import encode_file
-from cs_basics.run.token_file import HEADER_BYTES
 from cs_basics.tokenizer import Tokenizer
 
 EOT = "<|endoftext|>"
@@ -39,83 +36,21 @@ def text(tmp_path, monkeypatch):
     return path
 
 
-def interrupted_at(tokenizer, text, out, num_blocks):
-    """Encode until so many blocks are done, and be interrupted."""
+def test_an_interrupt_leaves_nothing_and_an_older_file_as_it_was(tokenizer, text, tmp_path):
     calls = itertools.count()  # The first is made before any block is done.
 
     def interrupt(*_told):
-        if next(calls) == num_blocks:
+        if next(calls) == 7:
             raise KeyboardInterrupt
 
+    (tmp_path / "out").write_bytes(b"older")
     with pytest.raises(KeyboardInterrupt):
-        encode_file(tokenizer, text, out, 1, interrupt)
+        encode_file(tokenizer, text, tmp_path / "out", 1, interrupt)
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "text"}
+    assert (tmp_path / "out").read_bytes() == b"older"
 
 
-def test_encoding_goes_on_after_an_interrupt(tokenizer, text, tmp_path):
-    whole = encode_file(tokenizer, text, tmp_path / "whole")
-    interrupted_at(tokenizer, text, tmp_path / "out", 7)
-    assert (tmp_path / "out.part").exists()
-    assert not (tmp_path / "out").exists()
-    reports = []
-    resumed = encode_file(tokenizer, text, tmp_path / "out", 1, lambda *told: reports.append(told))
-    *_, done, total = reports[-1]
-    assert len(TEXT) - 2000 < total < len(TEXT) - 1000
-    assert done == total
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert resumed.num_tokens == whole.num_tokens
-    assert not (tmp_path / "out.part").exists()
-
-
-def test_what_was_written_after_the_last_note_is_written_again(tokenizer, text, tmp_path):
-    interrupted_at(tokenizer, text, tmp_path / "out", 3)
-    with (tmp_path / "out.part").open("ab") as file:
-        file.write(b"half of a block")
-    encoded = encode_file(tokenizer, text, tmp_path / "out", 1)
-    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
-
-
-def change_text(text):
-    text.write_bytes(TEXT[1:] + b"!")
-    os.utime(text, ns=(1, 1))
-
-
-@pytest.mark.parametrize("what", ["text", "tokenizer", "header", "length"])
-def test_what_another_attempt_has_left_is_not_gone_on_with(tokenizer, text, tmp_path, what):
-    interrupted_at(tokenizer, text, tmp_path / "out", 5)
-    part = tmp_path / "out.part"
-    if what == "text":
-        change_text(text)
-    elif what == "tokenizer":
-        tokenizer = FastTokenizer(tokenizer.vocab, [], [EOT])
-    elif what == "header":
-        part.write_bytes(part.read_bytes().replace(b'"rank"', b'"tank"'))
-    else:
-        part.write_bytes(part.read_bytes()[: HEADER_BYTES + 2])
-    encoded = encode_file(tokenizer, text, tmp_path / "out", 1)
-    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == text.read_bytes()
-    assert encoded.num_bytes == text.stat().st_size
-    assert encoded.tokens.tolist() == tokenizer.encode_bytes(text.read_bytes()).tolist()
-
-
-@contextlib.contextmanager
-def locked(path):
-    import fcntl
-
-    with path.open("wb") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX)
-        yield
-
-
-def test_a_file_that_another_process_writes_is_refused(tokenizer, text, tmp_path):
-    pytest.importorskip("fcntl")
-    with held_elsewhere(locked, tmp_path / "out.part"):
-        with pytest.raises(ValueError, match="another process"):
-            encode_file(tokenizer, text, tmp_path / "out")
-        assert (tmp_path / "out.part").exists()
-    encode_file(tokenizer, text, tmp_path / "out")
-
-
-def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
+def test_a_worker_that_was_killed_is_an_error_and_leaves_nothing(tokenizer, text, tmp_path):
     killed = []
 
     def kill_a_worker(_stage, _unit, done, _total):
@@ -127,10 +62,7 @@ def test_encoding_goes_on_after_a_worker_was_killed(tokenizer, text, tmp_path):
 
     with pytest.raises(OSError, match="one of 2 workers was killed"):
         encode_file(tokenizer, text, tmp_path / "out", 2, kill_a_worker)
-    reports = []
-    encoded = encode_file(tokenizer, text, tmp_path / "out", 1, lambda *told: reports.append(told))
-    assert reports[-1][-1] < len(TEXT) - 1500
-    assert tokenizer.decode_bytes(encoded.tokens.tolist()) == TEXT
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 
 def is_running(process_id):
@@ -164,8 +96,6 @@ def test_a_tokenizer_with_encode_iterable_alone_will_do(tokenizer, text, tmp_pat
     monkeypatch.setattr(encoding, "IDS_AT_ONCE", 300)
     plain = Tokenizer(tokenizer.vocab, tokenizer.merges, [EOT])
     encode_file(tokenizer, text, tmp_path / "fast")
-    interrupted_at(plain, text, tmp_path / "plain", 3)
-    assert (tmp_path / "plain.part").exists()
     reports = []
     encode_file(plain, text, tmp_path / "plain", on_progress=lambda *values: reports.append(values))
     assert len(reports) > 5

@@ -1,7 +1,6 @@
 """Metrics: the file is the truth and survives what runs do not."""
 
 import logging
-import math
 
 import pytest
 
@@ -9,7 +8,6 @@ from cs_basics.run.metrics import (
     Console,
     MetricsLog,
     format_duration,
-    plot_losses,
     read_metrics,
 )
 
@@ -100,24 +98,6 @@ def test_the_beginning_of_a_sample_is_shown_and_no_terminal_obeys_it(tmp_path, c
     assert first.startswith("step    250 | writes: Once [2Jupon a a a")
     assert len(first) < 150
     assert second == "step    500 | writes: (nothing visible)"
-
-
-DIVERGED = {"step": 2, "elapsed_s": 3.0, "val/loss": math.nan, "val/bits_per_byte": math.nan}
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [{"step": 1, "elapsed_s": 2.0, "train/loss": 3.0}],
-        [{"step": 1, "elapsed_s": 2.0, "train/loss": math.inf}, DIVERGED],
-        [{"step": 1, "elapsed_s": 2.0, "val/loss": 0.0, "val/bits_per_byte": 0.0}],
-    ],
-)
-def test_a_plot_of_little_is_still_a_plot(tmp_path, rows):
-    plot_losses(rows, tmp_path / "loss.png", "title")
-    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import time
 
-from waiting import until
+from processes import until
 
 from cs_basics.run import progress
 from cs_basics.run.progress import signs_of_life

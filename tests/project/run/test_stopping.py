@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from processes import held_elsewhere
-from run_rows import folder_of, rows_of
+from runs import folder_of, rows_of
 from test_training import assert_same_bits, assert_same_run, final_state, timeless_rows
 
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
@@ -25,12 +25,6 @@ from cs_basics.run.random_state import random_states, seed_all
 from cs_basics.run.run import train_run
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.trainer import Trainer
-
-
-@pytest.fixture
-def whole(finished):
-    """The run, left alone."""
-    return finished
 
 
 @pytest.fixture
@@ -59,16 +53,42 @@ def damage(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_finishes_the_step_and_saves_and_resuming_goes_on_bit_for_bit(
-    tiny_config, whole, before_update, number
+def stop_by(number):
+    return lambda _: os.kill(os.getpid(), number)
+
+
+def shorten(tokens):
+    """Take the last token: where nobody looks, to read beyond the last page kills this process."""
+    os.truncate(tokens / "valid.bin", (tokens / "valid.bin").stat().st_size - 2)
+
+
+BROKEN = {
+    "by Ctrl-C": (8, stop_by(signal.SIGINT), TrainingStoppedError, "SIGINT after step 8", 8),
+    "by a closed terminal": (8, stop_by(signal.SIGHUP), TrainingStoppedError, "SIGHUP after", 8),
+    "in its last update": (20, stop_by(signal.SIGTERM), TrainingStoppedError, "after step 20", 20),
+    "by a text that is deleted": (
+        8, lambda tokens: (tokens / "train.bin").unlink(), FileNotFoundError,
+        r"train\.bin .*in use", 5,
+    ),
+    "by a text that shrinks": (8, shorten, ValueError, r"valid\.bin .*in use", 5),
+}  # fmt: skip
+"""How a run ends: when an update is due, what happens, the error, what it says, the step saved."""
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_run_that_is_broken_off_says_why_and_goes_on_bit_for_bit(
+    tiny_config, finished, before_update, how
 ):
-    before_update(8, lambda: os.kill(os.getpid(), number))
-    with pytest.raises(TrainingStoppedError, match=f"{number.name} after step 8"):
+    at_step, happen, error, words, saved = BROKEN[how]
+    before_update(at_step, lambda: happen(folder_of(tiny_config).tokens))
+    with pytest.raises(error, match=words):
         train_run(tiny_config)
-    assert final_state(tiny_config)["iteration"] == 8
+    assert final_state(tiny_config)["iteration"] == saved
+    assert "final/loss" not in rows_of(tiny_config)[-1]
+    # A shortened one is refused; without it, the text is encoded again.
+    (folder_of(tiny_config).tokens / "valid.bin").unlink()
     train_run(tiny_config, resume=True)
-    assert_same_run(whole, tiny_config)
+    assert_same_run(finished, tiny_config)
 
 
 def test_the_random_states_go_on_too(tiny_config, before_update):
@@ -115,7 +135,7 @@ def test_what_is_ignored_at_the_start_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog):
+def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, finished, caplog):
     train_run(tiny_config.replace(max_steps=15))
     folder = folder_of(tiny_config)
     older, newest = folder.all_checkpoints()
@@ -129,7 +149,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, whole, caplog)
     assert str(newest) in skipped[0]
     assert f"going on from step 10 ({older})" in caplog.text
     # The schedule of the first fifteen updates was another one.
-    assert [row["step"] for row in timeless_rows(whole)] == [
+    assert [row["step"] for row in timeless_rows(finished)] == [
         row["step"] for row in timeless_rows(tiny_config)
     ]
     assert read_checkpoint(newest).progress
@@ -145,15 +165,15 @@ def test_when_all_are_damaged_nothing_is_trained(tiny_config):
         train_run(tiny_config, resume=True)
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, whole):
+def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny_config, finished):
     train_run(tiny_config.replace(max_steps=3))
     shutil.rmtree(folder_of(tiny_config).checkpoints)
     train_run(tiny_config, resume=True)
-    assert_same_run(whole, tiny_config)
+    assert_same_run(finished, tiny_config)
 
 
 def test_a_run_killed_while_its_text_is_prepared_is_resumed_and_its_folder_not_taken_for_free(
-    tiny_config, whole, monkeypatch, tmp_path
+    tiny_config, finished, monkeypatch, tmp_path
 ):
     killed = tiny_config.replace(run_dir=tmp_path / "killed")
 
@@ -168,7 +188,7 @@ def test_a_run_killed_while_its_text_is_prepared_is_resumed_and_its_folder_not_t
     with pytest.raises(ValueError, match="already holds a run"):
         train_run(killed.replace(vocab_size=290))
     train_run(killed, resume=True)
-    assert_same_bits(final_state(whole), final_state(killed))
+    assert_same_bits(final_state(finished), final_state(killed))
 
 
 def test_the_loss_of_the_best_checkpoint_is_that_of_its_weights_and_the_end_is_always_validated(
@@ -236,7 +256,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
-    tiny_config, whole, small_disk, before_update
+    tiny_config, finished, small_disk, before_update
 ):
     config = tiny_config.replace(run_dir=small_disk / "run")
 
@@ -253,28 +273,7 @@ def test_a_full_disk_ends_a_run_and_leaves_its_last_checkpoint(
     assert not list(folder.checkpoints.glob("*.tmp"))
     (small_disk / "junk").unlink()
     train_run(config, resume=True)
-    assert_same_run(whole, config)
-
-
-@pytest.mark.parametrize(("name", "is_gone"), [("train", True), ("valid", False)])
-def test_a_token_file_that_vanishes_or_shrinks_ends_the_run(
-    tiny_config, before_update, name, is_gone
-):
-    path = folder_of(tiny_config).tokens / f"{name}.bin"
-    # By a token: where nobody looks, reading beyond the last page would kill this process.
-    before_update(8, path.unlink if is_gone else lambda: os.truncate(path, path.stat().st_size - 2))
-    with pytest.raises((FileNotFoundError, ValueError), match=rf"{name}\.bin .*in use"):
-        train_run(tiny_config)
-    assert final_state(tiny_config)["iteration"] == 5
-
-
-def test_a_signal_during_the_last_update_stops_the_run_too(tiny_config, whole, before_update):
-    before_update(tiny_config.run.max_steps, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    with pytest.raises(TrainingStoppedError, match=f"after step {tiny_config.run.max_steps}"):
-        train_run(tiny_config)
-    assert "final/loss" not in rows_of(tiny_config)[-1]
-    train_run(tiny_config, resume=True)
-    assert_same_run(whole, tiny_config)
+    assert_same_run(finished, config)
 
 
 def test_a_signal_while_the_last_checkpoint_is_written_is_heard(tiny_config, monkeypatch):

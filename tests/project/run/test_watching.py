@@ -9,7 +9,8 @@ import types
 import xml.etree.ElementTree as ET
 
 import pytest
-from run_rows import folder_of
+import torch
+from runs import folder_of
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
@@ -96,7 +97,7 @@ class FailingWandb(types.ModuleType):
 
             return call
 
-        for name in ("login", "init", "log", "finish", "Table", "Image", "Settings"):
+        for name in ("login", "init", "log", "finish", "Table", "Settings"):
             setattr(self, name, make(name))
 
 
@@ -109,7 +110,7 @@ def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, capl
         log.add(wandb)
         for step in range(3):
             log.log({"step": step, "train/loss": 1.0})
-        wandb.log_results(tmp_path / "loss.png", ["a story"])
+        wandb.log_samples(["a story"])
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == 3
     assert caplog.text.count("wandb: not used any more") == 1
     # Where the service cannot be reached, the disk is tried.
@@ -150,10 +151,10 @@ def test_what_wandb_is_sent_and_that_a_resumed_run_goes_on_under_its_id(tmp_path
             assert re.fullmatch(known, fake.given["init"]["id"])
             assert fake.given["init"]["resume"] == "allow"
             wandb.log({"step": 1})
-            wandb.log_results(tmp_path / "loss.png", ["a story"])
+            wandb.log_samples(["a story"])
         # As wandb names its folders.
         (tmp_path / "wandb" / "run-20261128_031523-a1b2c3d4").mkdir(parents=True, exist_ok=True)
-    one = ["login", "Settings", "init", "log", "Table", "Image", "log", "finish"]
+    one = ["login", "Settings", "init", "log", "Table", "log", "finish"]
     assert fake.calls == one * 2
 
 
@@ -190,6 +191,9 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(finished):
         "&#34;d_model&#34;: 32",
         "learning rate",
         "tokens/s",
+        "</b>took",
+        f"torch {torch.__version__}",
+        "passes over the text",
     ):
         assert words in page
     assert page.count("<svg") == 1
@@ -205,6 +209,14 @@ def test_the_report_of_a_run_whose_end_failed_says_why(tiny_config, monkeypatch)
     with pytest.raises(OSError, match="no room"):
         train_run(tiny_config)
     assert "State: no room for stories" in folder_of(tiny_config).report.read_text()
+
+
+def test_a_loss_that_no_figure_can_show_costs_at_most_the_page(tmp_path, caplog):
+    folder = RunFolder(tmp_path)
+    with MetricsLog(folder.metrics) as log:
+        log.log({"step": 1, "elapsed_s": 1.0, "val/loss": 1e308, "val/bits_per_byte": -1e308})
+        Report(folder, CONFIG, log).write("running")
+    assert folder.report.exists() or "report.html is not written" in caplog.text
 
 
 def test_the_report_of_a_run_that_goes_on_loads_itself_again(tmp_path, monkeypatch):

@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import ROOT, python
-from waiting import until
+from processes import ROOT, python, until
 
 OPTIONS = ["--preset", "debug", "--max-steps", "3", "--seeds", "0"]
 

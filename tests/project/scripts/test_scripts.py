@@ -62,7 +62,7 @@ def test_help_explains_every_option(succeeds, name, monkeypatch):
 def test_train_generate_evaluate(train, succeeds, texts, tmp_path):
     folder = tmp_path / "run"
     result = train()
-    for expected in ("bits per byte", str(folder / "loss.png"), "scripts/generate.py"):
+    for expected in ("bits per byte", str(folder / "report.html"), "scripts/generate.py"):
         assert expected in result.out
     assert "step     20" in result.out
     assert "overfitted" not in result.out

@@ -1,23 +1,23 @@
 """All norms against NumPy in float64, and what each promises beside it."""
 
 import math
+from functools import partial
 
-import numpy as np
 import pytest
 import torch
+from models import NORM_FORMULAS, rms
 
 from cs_basics.norms import RMSNorm
-from cs_basics.settings.model import ModelConfig
-from cs_basics.variants.model import make_norm
+from cs_basics.variants.model import NORMS as KINDS
 from cs_basics.variants.norms import (
     GemmaRMSNorm,
     GroupRMSNorm,
-    LayerNorm,
     LlamaRMSNorm,
     PartialRMSNorm,
 )
 
 D_MODEL = 24
+EPS = 1e-5
 # Of the largest value of a result. The low types: two roundings, of the result and (in the order
 # of Llama) of what the gain multiplies. The wide types: the roundings of a handful of operations.
 TOLERANCE = {
@@ -28,53 +28,32 @@ TOLERANCE = {
 }
 
 
-def over_root(x, measured):
-    return x / np.sqrt(np.mean(measured**2, axis=-1, keepdims=True) + 1e-5)
-
-
-def in_groups(x):
-    return np.concatenate([over_root(group, group) for group in np.split(x, 4, -1)], -1)
-
-
-def centred(x):
-    return x - x.mean(-1, keepdims=True)
-
-
-# Each norm with its options, and what it returns of x, its weight, and its bias.
-NORMS = {
-    "rmsnorm": (RMSNorm, {}, lambda x, w, _: over_root(x, x) * w),
-    "layernorm": (LayerNorm, {}, lambda x, w, bias: over_root(centred(x), centred(x)) * w + bias),
-    "layernorm-no-bias": (
-        LayerNorm, {"bias": False}, lambda x, w, _: over_root(centred(x), centred(x)) * w
-    ),
-    "llama": (LlamaRMSNorm, {}, lambda x, w, _: over_root(x, x) * w),
-    "gemma": (GemmaRMSNorm, {}, lambda x, w, _: over_root(x, x) * (1 + w)),
-    "partial": (PartialRMSNorm, {}, lambda x, w, _: over_root(x, x[..., :2]) * w),
+# What makes each norm, and what it returns of x, eps and its parameters by name.
+NORMS = {name: (KINDS[name], formula) for name, formula in NORM_FORMULAS.items()} | {
     "partial-8th": (
-        PartialRMSNorm, {"fraction": 1 / 8}, lambda x, w, _: over_root(x, x[..., :3]) * w
+        partial(PartialRMSNorm, fraction=1 / 8),
+        lambda x, eps, weight: rms(x, eps, x[..., :3]) * weight,
     ),
-    "group": (GroupRMSNorm, {"num_groups": 4}, lambda x, w, _: in_groups(x) * w),
-}  # fmt: skip
+}
 each_norm = pytest.mark.parametrize("name", NORMS)
 each_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 
 
-def build(name, dtype=torch.float64, leading=(5,), **more):
+def build(name, dtype=torch.float64, leading=(5,), device=None):
     """Return a norm with a random gain, and its input."""
     torch.manual_seed(0)
-    kind, options, _ = NORMS[name]
-    norm = kind(D_MODEL, dtype=dtype, **options, **more)
+    kind, _ = NORMS[name]
+    norm = kind(D_MODEL, EPS, device, dtype)
     for parameter in norm.parameters():
         torch.nn.init.uniform_(parameter, 0.5, 2.0)
     return norm, (0.5 + torch.randn(*leading, D_MODEL)).to(dtype)
 
 
 def answer(name, norm, x):
-    x, weight, bias = (
-        None if a is None else a.detach().double().numpy()
-        for a in (x, norm.weight, getattr(norm, "bias", None))
-    )
-    return torch.from_numpy(NORMS[name][2](x, weight, bias))
+    _, formula = NORMS[name]
+    given = {"x": x, **dict(norm.named_parameters())}
+    wide = {key: value.detach().double().numpy() for key, value in given.items()}
+    return torch.from_numpy(formula(eps=EPS, **wide))
 
 
 def assert_close(found, exact, tolerance):
@@ -138,8 +117,8 @@ def test_a_norm_survives_zeros_and_large_values_and_hides_nothing_that_is_not_fi
 
 @each_norm
 def test_a_norm_lives_where_it_is_told(name):
-    norm, inputs = build(name, torch.bfloat16, device="meta")
-    assert norm(*(x.to("meta") for x in inputs)).device.type == "meta"
+    norm, x = build(name, torch.bfloat16, device="meta")
+    assert norm(x.to("meta")).device.type == "meta"
     assert {p.dtype for p in norm.state_dict().values()} == {torch.bfloat16}
 
 
@@ -151,12 +130,12 @@ def test_gemmas_norm_starts_as_rmsnorm_with_weights_of_zero():
 
 @pytest.mark.parametrize(("low", "bits"), [(torch.bfloat16, 8), (torch.float16, 11)], ids=str)
 def test_the_order_of_llama_rounds_twice_and_the_definition_once(low, bits):
-    norm, (x,) = build("llama", low, (200,))
+    norm, x = build("rmsnorm-llama", low, (200,))
     once, worst, halved = 2.0**-bits, {}, []
     for kind in (RMSNorm, LlamaRMSNorm):
         other = kind(D_MODEL, dtype=low)
         other.load_state_dict(norm.state_dict())
-        worst[kind] = (other(x).double() / answer("llama", norm, x) - 1).abs().max()
+        worst[kind] = (other(x).double() / answer("rmsnorm-llama", norm, x) - 1).abs().max()
         other.weight.data.fill_(0.5)
         halved.append(other(x))
     assert torch.equal(*halved)  # Of a power of two the gain rounds nothing.
@@ -173,31 +152,8 @@ def test_partial_rmsnorm_measures_its_fraction_rounded_up(fraction, d_model, num
 
 
 @pytest.mark.parametrize(
-    ("kind", "type_", "choice"),
-    [
-        ("rmsnorm", RMSNorm, {}),
-        ("rmsnorm-llama", LlamaRMSNorm, {}),
-        ("layernorm", LayerNorm, {}),
-        ("layernorm-no-bias", LayerNorm, {"bias": None}),
-        ("partial-rmsnorm", PartialRMSNorm, {"num_measured": 2}),
-        ("group-rmsnorm", GroupRMSNorm, {"num_groups": 8}),
-        ("rmsnorm-gemma", GemmaRMSNorm, {}),
-    ],
-)
-def test_make_norm_builds_each_kind_with_its_choice(kind, type_, choice):
-    config = ModelConfig(d_model=32, num_heads=2, norm=kind, norm_eps=0.25)
-    norm = make_norm(config, dtype=torch.float16)
-    assert type(norm) is type_
-    expected = {"d_model": 32, "eps": 0.25} | choice
-    assert {name: getattr(norm, name) for name in expected} == expected
-    assert ("bias" in norm.state_dict()) == (kind == "layernorm")
-    assert norm.weight.dtype == torch.float16
-
-
-@pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: ModelConfig(norm="batchnorm"), "norm='batchnorm' is unknown"),
         (lambda: PartialRMSNorm(8, fraction=0.0), "fraction=0.0 must be above 0 and at most 1"),
         (lambda: PartialRMSNorm(8, fraction=1.01), "fraction=1.01 must be"),
         (lambda: GroupRMSNorm(8, num_groups=0), "num_groups=0 must be a divisor of d_model=8"),

@@ -215,6 +215,7 @@ def test_what_tensor_parallelism_cannot_share_out_is_refused(tiny_config, name):
     ("wrong", "message"),
     [
         ({"norm": "group-rmsnorm", "d_model": 60, "num_heads": 6}, "d_model=60 is not divisible"),
+        ({"norm": "batchnorm"}, "norm='batchnorm' is unknown"),
         ({"ffn": "tanh"}, "ffn='tanh' is unknown: choose one of swiglu, silu, "),
         ({"norm_eps": -1}, "norm_eps=-1 must be 0 or greater"),
         ({"norm": "layernorm", "placement": "none"}, "norm=layernorm has no effect with placement"),

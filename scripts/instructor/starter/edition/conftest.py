@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from conventions import asked_by_the_handout
 
 from cs_grader.result import Finding
 from cs_grader.rules.check import Policy, check_source
@@ -44,7 +45,7 @@ class FromScratch:
         self.policy: Policy | None = None
         self.allow: Undo = lambda: None
         self.forbidden: tuple[str, frozenset[str]] | None = None
-        """The problem that is fenced, and the groups of operators that it may call."""
+        """The problem whose operators are forbidden, and the groups that it may call."""
         self.stopped: ForbiddenOperator | None = None
         """What stopped the last item."""
 
@@ -59,6 +60,10 @@ class FromScratch:
             lent[group] = OWN[group]
             row = row_of(self.run(item, nextitem, problem, lent))
             first |= {"borrowed": sorted({*lent.values()}), "with_borrowed": row["outcome"]}
+        if first.get("outcome") == "failed":
+            first |= asked_by_the_handout(
+                first, lambda: row_of(self.run(item, nextitem, problem, lent))["outcome"]
+            )
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)

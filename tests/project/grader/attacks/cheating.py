@@ -16,7 +16,7 @@ import os
 def rewrite(*_):
     folders = [".", "..", "/autograder/results", "/tmp", "/work", os.path.expanduser("~")]
     for folder in folders:
-        for name in ("results.json", "result.json", "junit.xml", "gradebook.csv"):
+        for name in ("results.json", "result.json", "gradebook.csv"):
             try:
                 with open(os.path.join(folder, name), "w") as file:
                     file.write({PERFECT!r})
@@ -55,7 +55,7 @@ softmax_does("writes results", f"rewrite()\n{WRONG}", at_import=REWRITE, **LOST)
 
 @changes("brings its results along", **LOST)
 def brings_its_results_along(folder):
-    for name in ("results.json", "result.json", "junit.xml", "gradebook.csv"):
+    for name in ("results.json", "result.json", "gradebook.csv"):
         (folder / name).write_text(PERFECT)
     define_softmax(folder, WRONG)
 

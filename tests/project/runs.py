@@ -1,5 +1,7 @@
-"""Token files of given ids; those of texts are made by encode_file."""
+"""What a run has left, by its configuration, and token files of given ids for one."""
 
+from cs_basics.run.folder import RunFolder
+from cs_basics.run.metrics import read_metrics
 from cs_basics.run.token_file import (
     VERSION,
     TokenHeader,
@@ -8,6 +10,19 @@ from cs_basics.run.token_file import (
     packed_ids,
     token_dtype,
 )
+
+
+def folder_of(config):
+    return RunFolder(config.run.run_dir)
+
+
+def rows_of(config):
+    return read_metrics(folder_of(config).metrics)
+
+
+def values_of(config, name):
+    """Return what the rows that have this name say, in order."""
+    return [row[name] for row in rows_of(config) if name in row]
 
 
 def write_token_file(path, id_chunks, *, vocab_size=300, tokenizer_checksum=""):

@@ -1,8 +1,8 @@
 """Answers behind the wall with the tokenizer or the model of a run folder.
 
-    python entry_model.py encode RUN_FOLDER      a text in, token ids out
-    python entry_model.py decode RUN_FOLDER      token ids in, the text out
-    python entry_model.py logits RUN_FOLDER      token ids in, logits out
+    python model.py encode RUN_FOLDER      a text in, token ids out
+    python model.py decode RUN_FOLDER      token ids in, the text out
+    python model.py logits RUN_FOLDER      token ids in, logits out
 
 Requests come over stdin, answers go over what was stdout; all numbers are little-endian, sizes
 uint64.
