@@ -58,40 +58,45 @@ class Unit:
 
 
 class Source:
-    """The Python files of a submission; those that do not parse are left out.
+    """The Python files of a submission, each read when it is asked for.
 
     Args:
         files: Text by path, relative to the submission's root and with forward slashes.
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        own = {name.partition(".")[0] for file in files for name in import_names(file)}
+        self.files = files
         self.readers: dict[str, _Reader] = {}
         self.by_name: dict[str, str] = {}
         for file in sorted(files):
-            if (tree := parse(files[file])) is not None:
-                self.readers[file] = _Reader(file, tree, own)
-                for name in import_names(file):
-                    self.by_name.setdefault(name, file)
+            for name in import_names(file):
+                self.by_name.setdefault(name, file)
+        self.own = {name.partition(".")[0] for name in self.by_name}
+
+    def reader(self, file: str) -> "_Reader":
+        """What a file says; one that does not parse says nothing."""
+        if file not in self.readers:
+            self.readers[file] = _Reader(file, parse(self.files[file]), self.own)
+        return self.readers[file]
 
     def units(self) -> Iterator[Unit]:
         """All units of all files."""
-        for reader in self.readers.values():
-            yield from reader.units
+        for file in sorted(self.files):
+            yield from self.reader(file).units
 
     def imported(self, file: str) -> list[Unit]:
         """All units of the files that importing a file brings in, its own first."""
-        waiting = [file] if file in self.readers else []
+        waiting = [file] if file in self.files else []
         found = dict.fromkeys(waiting)
         while waiting:
-            for name in sorted(self.readers[waiting.pop()].imports):
+            for name in sorted(self.reader(waiting.pop()).imports):
                 parts = name.split(".")
                 for length in range(1, len(parts) + 1):
                     other = self.by_name.get(".".join(parts[:length]))
                     if other is not None and other not in found:
                         found[other] = None
                         waiting.append(other)
-        return [unit for each in found for unit in self.readers[each].units]
+        return [unit for each in found for unit in self.reader(each).units]
 
 
 def reachable(units: Iterable[Unit], file: str, names: Iterable[str]) -> list[Unit]:
@@ -112,12 +117,12 @@ def reachable(units: Iterable[Unit], file: str, names: Iterable[str]) -> list[Un
     return list(found)
 
 
-def parse(text: str) -> ast.Module | None:
-    """Parse a file; None if it is not Python."""
+def parse(text: str) -> ast.Module:
+    """Parse a file; an empty module if it is not Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
-        return None
+        return ast.parse("")
 
 
 def import_names(file: str) -> list[str]:

@@ -18,7 +18,11 @@ def test_a_warning_is_an_error_in_our_own_tests():
         warnings.warn("ours", stacklevel=1)
 
 
-@pytest.mark.parametrize("is_one_word", [False, True], ids=["--submission DIR", "--submission=DIR"])
+@pytest.mark.parametrize(
+    "is_one_word",
+    [pytest.param(False, marks=pytest.mark.slow, id="--submission DIR"),
+     pytest.param(True, id="--submission=DIR")],
+)  # fmt: skip
 def test_nothing_of_a_submission_is_run_but_its_adapters(tmp_path, is_one_word):
     names = ("conftest.py", "tests/conftest.py", "tests/test_x.py", "sitecustomize.py", "plugin.py")
     settings = {"pytest.ini": "[pytest]\naddopts = -p plugin\npythonpath = .\n"}

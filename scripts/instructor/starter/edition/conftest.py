@@ -45,7 +45,7 @@ class FromScratch:
         self.policy: Policy | None = None
         self.allow: Undo = lambda: None
         self.forbidden: tuple[str, frozenset[str]] | None = None
-        """The problem whose operators are forbidden, and the groups that it may call all the same."""
+        """The problem whose operators are forbidden, and the groups that it may call."""
         self.stopped: ForbiddenOperator | None = None
         """What stopped the last item."""
 

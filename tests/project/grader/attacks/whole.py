@@ -1,6 +1,6 @@
 """Every attack is graded rightly, and the same again: `make zoo`.
 
-Not among the tests of `make test`: it takes a quarter of an hour.
+Not among the tests of `make test`: a submission takes up to half a minute.
 """
 
 import pytest

@@ -19,8 +19,11 @@ from watchfiles import PythonFilter, watch
 
 FOLDERS = [ROOT / "cs_basics", ROOT / "tests"]
 RUBRIC = tomllib.loads((ROOT / "tests" / "rubric.toml").read_text(encoding="utf-8"))
-GIVEN = ("adapter", "alike", "compare", "mistakes", "oracles", "record", "submission")
-"""What takes long to import of the examination."""
+GIVEN = (
+    *("adapter", "alike", "compare", "mistakes", "oracles", "record", "submission"),
+    "torch.fx.experimental.symbolic_shapes",
+)
+"""What takes long to import of the examination, and of PyTorch at the first gradient."""
 OPTIONS = ["-c", str(ROOT / "pyproject.toml"), "--quiet", "--numprocesses", "0"]
 
 
@@ -31,6 +34,7 @@ def main() -> None:
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "exam")]
     for name in GIVEN:
         importlib.import_module(name)
+    importlib.import_module("stored").load()
     if not hasattr(os, "fork"):
         print("no fork here: each examination starts a new process, which takes some seconds")
     print("watching cs_basics/ and tests/: save a file (Ctrl-C ends this)", flush=True)
@@ -54,7 +58,9 @@ def depending_on(files: Iterable[Path]) -> list[str]:
 
 def examine(problems: Sequence[str]) -> None:
     """Examine problems in a fork, or else in a new process."""
-    arguments = [*OPTIONS, *(word for problem in problems for word in ("--problem", problem))]
+    arguments = [*OPTIONS]
+    for problem in problems:  # To collect all files would take longer than to run one.
+        arguments += [f"tests/test_{problem}.py", "--problem", problem]
     if not hasattr(os, "fork"):
         subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False)
         return
