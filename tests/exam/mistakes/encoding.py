@@ -153,11 +153,11 @@ def split_by_length(text: str, specials: Sequence[str]) -> list[str]:
     return segments
 
 
-def split_at_first(text: str, specials: Sequence[str]) -> list[str]:
+def split_at_first(text: str, specials: Sequence[str], flags: int = 0) -> list[str]:
     if not specials:
         return [text]
     pattern = "|".join(oracles.regex.escape(special) for special in specials)
-    return [segment for segment in oracles.regex.split(f"({pattern})", text) if segment]
+    return [part for part in oracles.regex.split(f"({pattern})", text, flags=flags) if part]
 
 
 def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> dict[str, list[int]]:

@@ -155,6 +155,9 @@ def bpe_merges(
         "the special token that is listed first wins, not the longest": train(
             [t for s in split_at(special_tokens) for t in find(s)]
         ),
+        "special tokens are found whatever their case: it counts": train(
+            [t for s in without_specials_of_any_case(decoded, special_tokens) for t in find(s)]
+        ),
         "the longest wins wherever it begins: the first in the text does, and of those that begin"
         " there the longest": train(
             [
@@ -212,6 +215,13 @@ def bpe_merges(
 def without_specials(text: str, specials: Sequence[str]) -> list[str]:
     """The segments of a text between its special tokens."""
     return [s for s in oracles.split_at_specials(text, specials) if s not in specials]
+
+
+def without_specials_of_any_case(text: str, specials: Sequence[str]) -> list[str]:
+    longest_first = sorted(specials, key=len, reverse=True)
+    found = {special.lower() for special in specials}
+    segments = split_at_first(text, longest_first, oracles.regex.IGNORECASE)
+    return [segment for segment in segments if segment.lower() not in found]
 
 
 def without_unescaped(text: str, specials: Sequence[str]) -> list[str]:
