@@ -40,13 +40,15 @@ def reason_not_to_compile(device: torch.device) -> str | None:
 
 def path_that_stops_the_compiler() -> str | None:
     """Say which path keeps torch's C++ compiler from working, and the way out; None: none does."""
-    of_torch = Path(torch.__file__).parent
-    if re.search(r"\s", str(of_torch)):
-        return f"its compiler fails in a path with a blank, as {of_torch}: move .venv to another"
-    cache = compiled_code_folder()
-    way_out = "set TORCHINDUCTOR_CACHE_DIR to another folder"
-    if re.search(r"\s", str(cache)):
-        return f"its compiler fails in a path with a blank, as {cache.parent}: {way_out}"
+    cache, way_out = compiled_code_folder(), "set TORCHINDUCTOR_CACHE_DIR to another folder"
+    for path, mend in (
+        (Path(torch.__file__).parent, "move .venv to another"),
+        # Of the compiler's own files some lie there, whatever folder the cache has.
+        (Path(tempfile.gettempdir()), "set TMPDIR to another folder"),
+        (cache.parent, way_out),
+    ):
+        if re.search(r"\s", str(path)):
+            return f"its compiler fails in a path with a blank, as {path}: {mend}"
     there = next(path for path in (cache, *cache.parents) if path.exists())
     if hasattr(os, "ST_NOEXEC") and os.statvfs(there).f_flag & os.ST_NOEXEC:
         return f"programs may not run in {there} (noexec): {way_out}"

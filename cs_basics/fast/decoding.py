@@ -232,7 +232,21 @@ def generate_batch(
     Rows are independent: row r is what `generate` returns with seed + r, until its context is full
     (`_make_room`).
 
-    Arguments, results and errors are those of `generate_rows` (run/writing.py), which calls this.
+    Args:
+        model: As in `generate_texts` (run/writing.py), which calls this, like all but the last.
+        prompts: As there.
+        max_tokens: As there.
+        sampling: As there.
+        stop_ids: As there.
+        seed: As there.
+        is_compiled: As there.
+        is_end: Told a row and its new token, returns whether the text of that row ends with it.
+
+    Yields:
+        The next token of each row, None for a row that got none.
+
+    Raises:
+        ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
     """
     if not prompts:
         raise ValueError("there is no prompt: give at least one")

@@ -37,62 +37,6 @@ def hints(text: str, num_tokens: int, context_length: int) -> Iterator[str]:
         )
 
 
-def generate_rows(
-    model: TransformerLM,
-    prompts: Sequence[Sequence[int]],
-    max_tokens: int,
-    sampling: Sampling = GREEDY,
-    stop_ids: Collection[int] = (),
-    seed: int | None = None,
-    *,
-    is_fast: bool = True,
-    is_compiled: bool = False,
-    is_end: Callable[[int, int], bool] | None = None,
-) -> Iterator[list[int | None]]:
-    """Continue several prompts: as one batch if cs_basics/fast can, else one after the other.
-
-    Rows are independent: row r is what `generate` returns with seed + r.
-
-    Args:
-        model: The language model.
-        prompts: Token ids of each text, at least one.
-        max_tokens: Largest number of new tokens per text.
-        sampling: How to sample.
-        stop_ids: Any of these tokens ends its text and is not yielded.
-        seed: Equal seeds give equal texts; None: a random seed.
-        is_fast: Use the fast twin of `generate` if there is one.
-        is_compiled: Compile it first, which pays off after a few thousand tokens.
-        is_end: Told a row and its new token, returns whether the text of that row ends with it.
-
-    Yields:
-        The next token of each row, None for a row that got none.
-
-    Raises:
-        ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
-    """
-    side_by_side = batch_generator(model) if is_fast else None
-    if side_by_side is not None:
-        yield from side_by_side(
-            model,
-            prompts,
-            max_tokens,
-            sampling,
-            stop_ids,
-            seed,
-            is_compiled=is_compiled,
-            is_end=is_end,
-        )
-        return
-    if not prompts:
-        raise ValueError("there is no prompt: give at least one")
-    for row, prompt in enumerate(prompts):
-        row_seed = None if seed is None else seed + row
-        for token in generate(model, prompt, max_tokens, sampling, stop_ids, row_seed):
-            yield [token if other == row else None for other in range(len(prompts))]
-            if is_end is not None and is_end(row, token):
-                break
-
-
 def generate_texts(
     model: TransformerLM,
     tokenizer: Tokenizer,
@@ -106,41 +50,63 @@ def generate_texts(
     is_fast: bool = True,
     is_compiled: bool = False,
 ) -> Iterator[tuple[int, str]]:
-    """Continue several prompts as text, streamed in chunks.
+    """Continue several prompts: as one batch if cs_basics/fast can, else one after the other.
+
+    Texts are independent: that of prompt r is what `generate` returns with seed + r.
 
     Args:
         model: The language model.
         tokenizer: The tokenizer of the model.
-        prompts: Token ids of each text.
+        prompts: Token ids of each text, at least one.
         max_tokens: Largest number of new tokens per text.
-        sampling: As in `generate_rows`.
-        stop_ids: As in `generate_rows`.
+        sampling: How to sample.
+        stop_ids: Any of these tokens ends its text and is not part of it.
         stop_strings: A text ends before the first of these, even if it spans several tokens.
-        seed: As in `generate_rows`.
-        is_fast: As in `generate_rows`.
-        is_compiled: As in `generate_rows`.
+        seed: Equal seeds give equal texts; None: a random seed.
+        is_fast: Use the fast twin of `generate` if there is one.
+        is_compiled: Compile it first, which pays off after a few thousand tokens.
 
     Yields:
         The index of a prompt and the next chunk of its continuation, in whole characters.
 
     Raises:
-        ValueError: As in `generate_rows`, or a stop string is empty.
+        ValueError: There is no prompt, one is empty or holds ids that the model does not know, or a
+            stop string is empty.
     """
     streams = [TextStream(tokenizer, stop_strings) for _ in prompts]
-    for tokens in generate_rows(
-        model,
-        prompts,
-        max_tokens,
-        sampling,
-        stop_ids,
-        seed,
-        is_fast=is_fast,
-        is_compiled=is_compiled,
-        is_end=lambda row, _: streams[row].is_finished,
-    ):
+
+    def is_end(row: int, _: int) -> bool:
+        return streams[row].is_finished
+
+    how = (max_tokens, sampling, stop_ids, seed)
+    if is_fast and (side_by_side := batch_generator(model)) is not None:
+        steps = side_by_side(model, prompts, *how, is_compiled=is_compiled, is_end=is_end)
+    else:
+        steps = _in_turn(model, prompts, *how, is_end)
+    for tokens in steps:
         for row, token_id in enumerate(tokens):
             if token_id is not None and (chunk := streams[row].push(token_id)):
                 yield row, chunk
     for row, stream in enumerate(streams):
         if rest := stream.close():
             yield row, rest
+
+
+def _in_turn(
+    model: TransformerLM,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    sampling: Sampling,
+    stop_ids: Collection[int],
+    seed: int | None,
+    is_end: Callable[[int, int], bool],
+) -> Iterator[list[int | None]]:
+    """Do what `generate_batch` of cs_basics/fast does, one text after the other."""
+    if not prompts:
+        raise ValueError("there is no prompt: give at least one")
+    for row, prompt in enumerate(prompts):
+        row_seed = None if seed is None else seed + row
+        for token in generate(model, prompt, max_tokens, sampling, stop_ids, row_seed):
+            yield [token if other == row else None for other in range(len(prompts))]
+            if is_end(row, token):
+                break

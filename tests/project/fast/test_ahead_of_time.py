@@ -262,6 +262,12 @@ def test_a_path_that_stops_the_compiler_is_named_with_the_way_out(monkeypatch, t
     assert "set TORCHINDUCTOR_CACHE_DIR" in said
 
 
+def test_a_blank_in_the_path_of_temporary_files_needs_another_way_out(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "my files"))
+    assert path_that_stops_the_compiler().endswith("my files: set TMPDIR to another folder")
+
+
 def test_a_user_without_a_name_has_a_folder(monkeypatch):
     def nobody():
         raise KeyError("getpwuid(): uid not found: 12345")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cs_basics.generate import Sampling, generate
-from cs_basics.run.writing import generate_rows, generate_texts
+from cs_basics.run.writing import generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -44,12 +44,9 @@ def test_texts_are_streamed_and_end_before_their_stop_strings(model):
     assert stopped[1] == free[1].partition(stop)[0]
 
 
-def test_every_row_is_what_generate_writes_with_its_own_seed(model):
-    rows = [[], []]
-    for step in generate_rows(model, PROMPTS, 30, BOLD, seed=3):
-        for row, token in enumerate(step):
-            if token is not None:
-                rows[row].append(token)
-    assert rows == [
-        list(generate(model, prompt, 30, BOLD, seed=3 + row)) for row, prompt in enumerate(PROMPTS)
-    ]
+def test_every_text_is_what_generate_writes_with_its_own_seed(model):
+    texts = ["", ""]
+    for row, piece in generate_texts(model, bytes_tokenizer(), PROMPTS, 30, BOLD, seed=3):
+        texts[row] += piece
+    alone = (generate(model, ids, 30, BOLD, seed=3 + row) for row, ids in enumerate(PROMPTS))
+    assert texts == [bytes(ids).decode() for ids in alone]
