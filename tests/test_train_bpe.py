@@ -234,8 +234,9 @@ WIDE = [
     4 * " na\u00efve" + 3 * " caf\u00e9s" + 2 * " caf",
     4 * " a\u4f60b" + 2 * " x\u0661y" + " b",
     4 * " a\x85b" + 3 * " c\u2028d" + " b",
+    4 * " it\u2019s" + 2 * " he\u2019ll" + " it",
 ]
-"""Letters, digits and spaces that a pattern of ASCII or on bytes does not know."""
+"""Letters, digits, spaces and marks that a pattern of ASCII or on bytes does not know."""
 
 
 @pytest.mark.parametrize("text", WIDE)
