@@ -3,7 +3,7 @@
 import json
 
 import models
-from runs import write_token_file
+from run_files import write_token_file
 
 from cs_basics.interop.page_file import write_page
 from cs_basics.run.checkpoint_file import write_checkpoint

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from processes import ROOT, run, until
-from runs import folder_of, rows_of
+from run_files import folder_of, rows_of
 
 from cs_basics.optim import AdamW
 from cs_basics.run.clock import Clock

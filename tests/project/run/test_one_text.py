@@ -1,7 +1,7 @@
 """One text is cut in two where a story ends, or a line, and nothing of it is lost."""
 
 import pytest
-from runs import folder_of
+from run_files import folder_of
 
 from cs_basics.run.one_text import cut_text
 from cs_basics.run.run import train_run

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from processes import held_elsewhere
-from runs import folder_of, rows_of
+from run_files import folder_of, rows_of
 from test_training import assert_same_bits, assert_same_run, final_state, timeless_rows
 
 from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint

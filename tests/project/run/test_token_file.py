@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import write_token_file
+from run_files import write_token_file
 
 from cs_basics.bpe import train_bpe
 from cs_basics.fast.text import blocks

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from runs import folder_of, rows_of, values_of, write_token_file
+from run_files import folder_of, rows_of, values_of, write_token_file
 
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy

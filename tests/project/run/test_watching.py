@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 import torch
-from runs import folder_of
+from run_files import folder_of
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
