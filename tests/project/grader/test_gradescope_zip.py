@@ -161,7 +161,7 @@ def test_a_wrong_submission_is_told_what_is_wrong(container):
     for test in results["tests"][1:]:
         shown[test["visibility"]] += test["output"]
     assert "asked for run_silu" in shown["visible"]
-    assert re.fullmatch(r"\d+ of \d+ checks on hidden .* passed\.", shown["after_published"])
+    assert re.fullmatch(r"\d+ of \d+ checks on hidden inputs failed\.", shown["after_published"])
 
 
 def test_nothing_handed_in_is_a_score_of_zero_with_a_note(container):
