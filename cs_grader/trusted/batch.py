@@ -11,7 +11,6 @@ import json
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -127,10 +126,10 @@ def grade(
             done[graded.submission.name] = graded
             on_graded(graded)
     except BaseException:
-        # Threads that go no further may still be filling their folders.
-        for _ in range(100):
-            remove_own_folders()
-            time.sleep(0.005)
+        with suppress(Empty):  # A thread whose folder vanishes begins no other submission.
+            while True:
+                waiting.get_nowait()
+        remove_own_folders()
         raise
     return [done[submission.name] for submission in submissions]
 

@@ -288,7 +288,7 @@ def _scratch_folder() -> Generator[Path]:
     finally:
         with suppress(OSError):
             remove(folder)
-        IN_USE.discard(folder)
+            IN_USE.discard(folder)  # Not before: two that remove it at once disturb each other.
         os.close(lock)
 
 
@@ -316,7 +316,9 @@ def remove_remains() -> None:
 
 
 def remove_own_folders() -> None:
-    """Remove the working folders of this process, which ends."""
-    for folder in tuple(IN_USE):
-        with suppress(OSError):
-            remove(folder)
+    """Remove the working folders of this process, which ends, while threads may still fill them."""
+    for _ in range(100):
+        for folder in tuple(IN_USE):
+            with suppress(OSError):
+                remove(folder)
+        time.sleep(0.005)
