@@ -1,7 +1,9 @@
-"""The clock of a run: progress towards its limits."""
+"""The clock of a run: progress towards its limits, and what the time went to."""
 
+import contextlib
 import math
 import time
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
 MEASURED = 3
@@ -26,11 +28,41 @@ class Clock:
 
     def restart(self) -> None:
         """Start a run now."""
-        self._start = time.monotonic()
+        self._start = self._stage_began = time.monotonic()
+        self._stage, self._stages = "starting", dict[str, float]()
+
+    def enter(self, stage: str) -> str:
+        """Count the time from now on as that of a stage; return the stage until now."""
+        now, left = time.monotonic(), self._stage
+        self._stages[left] = self._stages.get(left, 0.0) + now - self._stage_began
+        self._stage, self._stage_began = stage, now
+        return left
+
+    @contextlib.contextmanager
+    def during(self, stage: str) -> Generator[None]:
+        """Count the time of a block as that of a stage, not of the stage around it."""
+        around = self.enter(stage)
+        try:
+            yield
+        finally:
+            self.enter(around)
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Seconds of each stage so far; together they are the elapsed seconds."""
+        self.enter(self._stage)
+        return dict(self._stages)
+
+    def resume(self, elapsed_s: float, waited_s: float, stages: Mapping[str, float]) -> None:
+        """Add the time of a run up to the checkpoint from which this process goes on."""
+        self.elapsed_before, self.waited_s = elapsed_s, waited_s
+        for stage, seconds in stages.items():
+            self._stages[stage] = self._stages.get(stage, 0.0) + seconds
 
     def begin_updates(self) -> None:
         """Leave out of the speed of the run what this process took to its first update."""
         self.waited_s += self.elapsed_s - self.elapsed_before
+        self.enter("updates")
 
     @property
     def elapsed_s(self) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
+from cs_basics.run.clock import Clock
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.look import check_is_text, look_at_text, warn_of
@@ -38,6 +39,7 @@ def prepare_corpus(
     on_progress: OnProgress | None = None,
     *,
     is_fast: bool = True,
+    clock: Clock | None = None,
 ) -> Corpus:
     """Return the corpus of a run; missing texts, tokenizer and token files are made first.
 
@@ -48,14 +50,19 @@ def prepare_corpus(
         folder: Folder of the run.
         on_progress: Called with the progress of each stage.
         is_fast: Whether to use the fast twins of the book's tokenizer and `train_bpe`.
+        clock: Told which stage of the work begins.
 
     Raises:
         FileNotFoundError: A text is missing.
         ValueError: A text is shorter than one context or refused by `look_at_text`, or a token file
             is of a text of another size or of another tokenizer.
     """
+    clock = clock or Clock(None, None)
+    clock.enter("looking at the text")
     texts = _texts(config, folder, on_progress)
+    clock.enter("vocabulary")
     tokenizer = _tokenizer(texts[0], config.model.vocab_size, folder, on_progress, is_fast)
+    clock.enter("encoding")
     # The validation text first: it is shorter, and may be too short.
     valid, train = (
         _tokens(tokenizer, text, folder.tokens / name, config.model.context_length, on_progress)

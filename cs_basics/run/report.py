@@ -1,4 +1,7 @@
-"""report.html of a run: curves, latest metrics, samples and settings, updated during the run."""
+"""report.html and report.md of a run: latest metrics, samples and facts, updated during the run.
+
+The second is for pasting into an issue or a notebook: it has no curves, and the newest sample only.
+"""
 
 import gc
 import json
@@ -15,6 +18,7 @@ import torch
 from markupsafe import Markup
 
 from cs_basics.run.atomic import write_atomically
+from cs_basics.run.clock import Clock
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, Row, Sample, Sink, format_duration, is_finite
 from cs_basics.run.pages import render, to_svg
@@ -24,7 +28,7 @@ from cs_basics.settings.run import TrainConfig
 
 logger = logging.getLogger(__name__)
 
-TEMPLATE = Path(__file__).with_name("report.html")
+TEMPLATES = [Path(__file__).with_name(name) for name in ("report.html", "report.md")]
 
 INTERVAL_S = 30
 """During the run, the page is rewritten, and reloads itself in a browser, at most this often."""
@@ -51,15 +55,16 @@ Find = Callable[[list[Row], tuple[float, float]], Sequence[object]]
 
 
 class Report(Sink):
-    """The sink that keeps the report.html of a run up to date; a failure never stops the run.
+    """The sink that keeps a run's report.html and report.md up to date; it never stops the run.
 
     Args:
-        folder: Folder of the run, which names the file to write.
+        folder: Folder of the run, which names the files to write.
         config: Settings of the run, shown on the page.
         log: Metrics and samples of the run, read each time the page is written.
         find: Returns what is to be said of the metrics and of `entropies`; None: that section is
             left out.
         num_parameters: Of the model.
+        clock: The clock of the run, which says how long each stage took.
     """
 
     def __init__(
@@ -69,10 +74,11 @@ class Report(Sink):
         log: MetricsLog,
         find: Find | None = None,
         num_parameters: int = 0,
+        clock: Clock | None = None,
     ) -> None:
         self.folder, self.config, self.metrics, self.find = folder, config, log, find
         self._counted = counted(folder)
-        self._num_parameters = num_parameters
+        self._num_parameters, self._clock = num_parameters, clock or Clock(None, None)
         self._due_at = -float("inf")
         self._has_failed = False
 
@@ -82,7 +88,7 @@ class Report(Sink):
             self.write("running", is_running=True)
 
     def write(self, state: str, is_running: bool = False) -> None:
-        """Write the page.
+        """Write both files.
 
         Args:
             state: State of the run, such as "running", "finished" or the error that ended it.
@@ -90,8 +96,7 @@ class Report(Sink):
         """
         began, has_page = time.monotonic(), not is_running and self.folder.page.exists()
         try:
-            page = render(
-                TEMPLATE,
+            shown = dict(
                 title=f"Run {self.folder.path.name}",
                 state=state,
                 refresh_s=INTERVAL_S if is_running else None,
@@ -103,7 +108,9 @@ class Report(Sink):
                     self.metrics.rows, self.metrics.samples, *self._counted, is_running=is_running
                 ),
             )
-            write_atomically(self.folder.report, page.encode())
+            for template in TEMPLATES:
+                path = self.folder.report.with_suffix(template.suffix)
+                write_atomically(path, render(template, **shown).encode())
         except Exception as error:
             # Whatever draws or finds may raise; the run is worth more than its page.
             if not self._has_failed:
@@ -122,13 +129,23 @@ class Report(Sink):
         tokens = self.folder.tokens / "train.bin"
         passes = seen / len(open_token_file(tokens).tokens) if tokens.exists() else 0.0
         return {
-            "commit": (kept.get("git_commit") or "unknown")[:12],
+            "commit": (kept.get("provenance", {}).get("git_commit") or "unknown")[:12],
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, "
             f"{torch.get_num_threads()} threads",
             "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
             "parameters": f"{self._num_parameters:,}",
             "tokens seen": f"{seen:,}, which is {passes:.1f} passes over the text",
+            "wall clock": self.wall_clock(),
         }
+
+    def wall_clock(self) -> str:
+        """Say how long each stage took that took half a second or more."""
+        took = {stage: s for stage, s in self._clock.stages.items() if round(s)}
+        text = ", ".join(f"{stage} {format_duration(s)}" for stage, s in took.items())
+        text = text or "less than a second in each stage"
+        if self._clock.elapsed_before:
+            text += "; resumed: preparing again is included, what came after the checkpoint is not"
+        return text
 
 
 def counted(folder: RunFolder) -> tuple[float, float]:

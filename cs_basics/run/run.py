@@ -156,7 +156,7 @@ class Run:
         else:
             self.world.wait()
         is_fast = config.run.fast == "auto"
-        corpus = prepare_corpus(config, folder, self.on_progress, is_fast=is_fast)
+        corpus = prepare_corpus(config, folder, self.on_progress, is_fast=is_fast, clock=self.clock)
         if is_first:
             self.world.wait()  # Now the others find everything prepared.
         if not folder.all_checkpoints():
@@ -170,6 +170,7 @@ class Run:
         config.json then holds what the run was made with.
         """
         config, folder = self.config, self.folder
+        self.clock.enter("building the model")
         trainer = Trainer(config, folder, corpus, self.clock, self.world)
         if self.is_resumed:
             trainer.restore()
@@ -185,6 +186,7 @@ class Run:
 
     def compile(self, trainer: Trainer) -> None:
         """Compile the training step unless the run is to take the book's code as it stands."""
+        self.clock.enter("compiling and first update")
         if trainer.is_fast:
             trainer.compile()
         run, num_processes = self.config.run, self.world.size
@@ -203,7 +205,7 @@ class Run:
             Wandb(config.run.wandb if is_first else "disabled", config, folder.path) as wandb,
         ):
             size = sum(p.numel() for p in trainer.model.parameters())
-            report = Report(folder, config, log, find, size)
+            report = Report(folder, config, log, find, size, self.clock)
             for sink in (Console(), wandb, report):
                 log.add(sink)
             if is_first:
@@ -226,9 +228,11 @@ class Run:
         """Write samples and page of a run that has made all its updates."""
         folder, run, tokenizer = self.folder, self.config.run, trainer.corpus.tokenizer
         model = folder.load_model(trainer.device) if trainer.layout.is_split else trainer.model
+        self.clock.enter("samples")
         self.samples = write_samples(model, tokenizer, folder.samples, run, is_fast=trainer.is_fast)
         if self.samples and not log.samples:  # No evaluation came before the last one.
             log.log_sample(trainer.step, self.samples[0])
+        self.clock.enter("page")
         folder.page.unlink(missing_ok=True)  # After a resume it would hold older weights.
         if self.make_page is not None:
             try:

@@ -81,6 +81,7 @@ class Saving:
                 "random": random_states(),
                 "elapsed_s": self.clock.elapsed_s,
                 "waited_s": self.clock.waited_s,
+                "stages": self.clock.stages,
                 "num_metrics_bytes": log.sync(),
                 **progress,
             }

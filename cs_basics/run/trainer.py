@@ -105,8 +105,9 @@ class Trainer:
         progress = checkpoint.progress
         try:
             restore_random_states(progress["random"])
-            self.clock.elapsed_before = progress["elapsed_s"]
-            self.clock.waited_s = progress.get("waited_s", 0.0)
+            elapsed_s, waited_s = progress["elapsed_s"], progress.get("waited_s", 0.0)
+            stages = progress.get("stages", {"before the resume": elapsed_s})
+            self.clock.resume(elapsed_s, waited_s, stages)
             self.recent_losses = progress["recent_losses"]
             self.spikes = SpikeDetector(**progress["spikes"])
             self.num_metrics_bytes = progress["num_metrics_bytes"]
@@ -119,7 +120,8 @@ class Trainer:
     def save(self, log: MetricsLog) -> None:
         """Write a checkpoint of this step; errors as of `Saving.save`."""
         losses, spikes = self.recent_losses, self.spikes.state()
-        self.saving.save(self.step, log, recent_losses=losses, spikes=spikes)
+        with self.clock.during("saving"):
+            self.saving.save(self.step, log, recent_losses=losses, spikes=spikes)
 
     def compile(self) -> None:
         """Compile the loss, and so the model, and the update, if this machine can."""
@@ -205,7 +207,8 @@ class Trainer:
         self.log_update(update, log)
         is_due = self.step % eval_every == 0
         if is_due:
-            self.sample(log)
+            with self.clock.during("samples"):
+                self.sample(log)
             self.validate(log, EVAL_TOKENS)
         if is_due or self.saving.is_due():
             if self.clock.progress(self.step) < 1:  # The last state is saved by `save_last`.
@@ -257,17 +260,18 @@ class Trainer:
         """
         check_unchanged(self.corpus.valid)
         self.batches.rest()
-        result = evaluate(
-            self.loss_of,
-            self.corpus.valid,
-            self.config.model.context_length,
-            self.micro_batch_size,
-            self.device,
-            max_tokens,
-            self.plain_loss_of,
-            on_progress,
-            self.data_world,
-        )
+        with self.clock.during("evaluating"):
+            result = evaluate(
+                self.loss_of,
+                self.corpus.valid,
+                self.config.model.context_length,
+                self.micro_batch_size,
+                self.device,
+                max_tokens,
+                self.plain_loss_of,
+                on_progress,
+                self.data_world,
+            )
         if log is not None:
             part = "final" if max_tokens is None else "val"
             found = {f"{part}/loss": result.loss, f"{part}/bits_per_byte": result.bits_per_byte}

@@ -33,7 +33,8 @@ export function lookView(app) {
   const headName = element("p", { "aria-live": "polite" });
   const stream = element("div", {}), lens = element("div.scroll", { tabindex: "0" });
   const units = element("div.scroll", { tabindex: "0" });
-  const name = (/** @type {number} */ id) => visible(tokenizer.name(id));
+  const framed = (/** @type {number} */ id) => element("span.token", {},
+    visible(tokenizer.name(id)));
 
   async function update() {
     asking?.abort();
@@ -82,9 +83,9 @@ export function lookView(app) {
       shade: Math.sqrt(row[index]), kind: index > passage.position ? "later" : "" }));
     seenFrom.mark(passage.position);
     const most = row.indexOf(Math.max(...row));
-    headName.textContent = `Layer ${chosen.layer}, head ${chosen.head}: `
-      + `${name(passage.ids[passage.position])} looks most at ${name(passage.ids[most])}, `
-      + `with ${percent(row[most])}.`;
+    headName.replaceChildren(`Layer ${chosen.layer}, head ${chosen.head}: `,
+      framed(passage.ids[passage.position]), " looks most at ", framed(passage.ids[most]),
+      `, with ${percent(row[most])}.`);
     drawMap(large, map, size);
     large.setAttribute("aria-label", headName.textContent);
   }
@@ -107,15 +108,15 @@ export function lookView(app) {
     const next = passage.ids[passage.position + 1];
     const label = (/** @type {string} */ place) => (place === "embedding"
       ? "embedding" : `after layer ${place.split(".")[1]}`);
-    const head = ["", "1st", "2nd", "3rd", "4th", "5th",
-      next === undefined ? "" : `${name(next)} (came)`];
+    const head = [[], ["1st"], ["2nd"], ["3rd"], ["4th"], ["5th"],
+      next === undefined ? [] : [framed(next), " (came)"]];
     lens.replaceChildren(element("table.lens", {},
-      element("thead", {}, element("tr", {}, ...head.map((text) => element("th", {}, text)))),
+      element("thead", {}, element("tr", {}, ...head.map((parts) => element("th", {}, ...parts)))),
       element("tbody", {}, ...seen.lens.map(({ name: place, likeliest, probability }) => element(
         "tr", {}, element("th", { scope: "row" }, label(place)),
         ...likeliest.map(([id, share]) => {
           const cell = element(id === next ? "td.right" : "td", {},
-            element("span.token", {}, name(id)), element("small", {}, percent(share)));
+            framed(id), element("small", {}, percent(share)));
           cell.style.setProperty("--shade", `${Math.round(100 * share)}%`);
           return cell;
         }),
@@ -130,7 +131,7 @@ export function lookView(app) {
       element("tbody", {}, ...seen.units.map(({ layer, unit, activation, pushes }) => element(
         "tr", {}, element("td", {}, `${layer}`), element("td", {}, `${unit}`),
         element("td.n", {}, activation.toFixed(2)),
-        element("td", {}, ...pushes.map((id) => element("span.token", {}, name(id)))))))));
+        element("td", {}, ...pushes.map(framed)))))));
   }
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showHeads);

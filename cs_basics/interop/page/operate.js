@@ -33,7 +33,7 @@ export function operateView(app) {
   const passage = new Passage(app, "operate-text", update);
   const next = element("div.columns.equal", {}), written = element("div.columns.equal", {});
   const losses = element("p", { id: "losses", "aria-live": "polite" });
-  const controls = element("div.scroll", { tabindex: "0" });
+  const controls = element("div.scroll.parts", { tabindex: "0" });
 
   const toggle = (/** @type {string} */ name, /** @type {string} */ text,
     /** @type {string} */ label) => element("button.switch", {
@@ -92,13 +92,13 @@ export function operateView(app) {
 
   /** @param {any[]} found @param {number[]} text */
   function showNext([before, after], text) {
-    const column = (/** @type {string} */ title, /** @type {any} */ rivals) => element("div", {},
-      element("h3", {}, title), rivals
+    const column = (/** @type {any} */ rivals, /** @type {any[]} */ ...title) => element("div", {},
+      element("h3", {}, ...title), rivals
         ? bars(rivals.map((/** @type {[number, number]} */ [id, share]) => (
           { label: visible(tokenizer.name(id)), share })))
         : element("p.soft", {}, "Nothing is changed yet: switch something off above."));
-    const last = visible(tokenizer.name(text[text.length - 1]));
-    next.replaceChildren(column(`After ${last}, as trained`, before), column("Operated", after));
+    const last = element("span.token", {}, visible(tokenizer.name(text[text.length - 1])));
+    next.replaceChildren(column(before, "After ", last, ", as trained"), column(after, "Operated"));
   }
 
   /**

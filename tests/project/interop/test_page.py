@@ -249,12 +249,35 @@ def test_lines_of_the_book_are_shown_where_they_are_computed(page):
     assert source.startswith("def scaled_dot_product_attention(")
 
 
+OUT_OF_SIGHT = """
+    return [...document.querySelectorAll("button, input, select, textarea, summary")]
+        .filter((control) => control.checkVisibility()
+            && control.getBoundingClientRect().right > document.documentElement.clientWidth)
+        .map((control) => control.outerHTML);
+"""
+
+
+def test_a_token_in_a_sentence_is_framed(page):
+    look(page)
+    page.click("#tab-operate")
+    page.wait("document.querySelector('#operate h3 .token') !== null")
+    sentences = page.run("""
+        return [...document.querySelectorAll("p[aria-live], h3")]
+            .map((sentence) => [sentence.textContent, [...sentence.querySelectorAll(".token")]
+                .map((token) => getComputedStyle(token).borderTopWidth)]);
+    """)
+    (frames_of_look,) = [frames for text, frames in sentences if " looks most at " in text]
+    (frames_of_next,) = [frames for text, frames in sentences if text.startswith("After ")]
+    assert (frames_of_look, frames_of_next) == (["1px"] * 2, ["1px"])
+
+
 def test_a_phone_never_scrolls_sideways_and_dark_is_dark(page):
     page.resize(390, 844)
     for view, sign in (("write", "#start"), ("look", ".lens"), ("operate", "[data-part]")):
         page.click(f"#tab-{view}")
         page.wait(f"document.querySelector('#{view} {sign}')?.checkVisibility()")
         assert page.run("return document.documentElement.scrollWidth") == 390, view
+        assert page.run(OUT_OF_SIGHT) == [], view
     grounds = []
     for scheme in ("light", "dark"):
         page.prefer(prefers_color_scheme=scheme)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from run_files import folder_of
 
+from cs_basics.run import corpus, run, saving, trainer
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
 from cs_basics.run.report import INTERVAL_S, MAX_POINTS, Report, contents
@@ -199,6 +200,57 @@ def test_a_run_leaves_a_report_with_all_that_it_is_watched_for(finished):
     assert page.count("<svg") == 1
     assert "refresh" not in page
     assert "</b>left" not in page
+    pasted = folder.report.with_suffix(".md").read_text()
+    for words in (
+        "State: finished",
+        f"| validation loss | {last['final/loss']:.4f} |",
+        "| took | ",
+        f"torch {torch.__version__.replace('_', chr(92) + '_')} |",
+        "passes over the text |",
+        "| wall clock | ",
+        "Written at step 20:\n\n> ",
+    ):
+        assert words in pasted
+    assert "step 15" not in pasted
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_report_says_what_the_time_went_to_before_a_resume_too(
+    tiny_config, slow_down, monkeypatch
+):
+    monkeypatch.setattr(run, "_git_commit", lambda: "0123456789abcdef")
+    slow_down(corpus, "look_at_text", 10.0)
+    slow_down(corpus, "save_tokenizer", 60.0)
+    slow_down(corpus, "encode_file", 5.0)
+    slow_down(run, "Trainer", 8.0)
+    slow_down(trainer, "make_updates", 30.0)
+    slow_down(Trainer, "next_batch", 2.0)
+    slow_down(Trainer, "sample", 3.0)
+    slow_down(trainer, "evaluate", 4.0)
+    slow_down(saving, "write_checkpoint", 1.0)
+    slow_down(run, "write_samples", 7.0)
+    config = tiny_config
+
+    def wall_clock():
+        pasted = folder_of(config).report.with_suffix(".md").read_text()
+        assert "| commit | 0123456789ab |" in pasted
+        return re.search(r"wall clock \| (.*) \|", pasted)[1]
+
+    train_run(config)
+    # Two texts; twenty updates, the first compiled; five evaluations, the last of the whole text.
+    assert wall_clock() == (
+        "looking at the text 20s, vocabulary 1m 00s, encoding 10s, "
+        "building the model 8s, compiling and first update 32s, "
+        "updates 38s, samples 19s, evaluating 20s, saving 4s"
+    )
+    train_run(config.replace(max_steps=25), resume=True)
+    # The evaluation and the samples after the last checkpoint are made again, as is compiling.
+    assert wall_clock() == (
+        "looking at the text 20s, vocabulary 1m 00s, encoding 10s, "
+        "building the model 16s, compiling and first update 1m 04s, "
+        "updates 46s, samples 22s, evaluating 24s, saving 4s"
+        "; resumed: preparing again is included, what came after the checkpoint is not"
+    )
 
 
 def test_the_report_of_a_run_whose_end_failed_says_why(tiny_config, monkeypatch):
@@ -267,6 +319,9 @@ def test_the_report_escapes_everything_and_loads_nothing(tmp_path):
         report.write(hostile)
     page = folder.report.read_text()
     assert page.count("alert(1)") == 4
+    pasted = folder.report.with_suffix(".md").read_text()
+    assert pasted.count("alert(1)") == 2
+    assert not re.search(r"(?<!\\)<", pasted)
     assert not re.search(r"<(script|img|i)\b| src=\"| href=\"(?!#)", page)
 
 
