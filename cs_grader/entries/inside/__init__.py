@@ -1,5 +1,5 @@
-"""What runs behind the wall of an entry, copied there beside the sandbox's confine.py.
+"""What runs behind the wall of an entry, copied there beside what confines it.
 
-    launch.py   gives up rights and becomes a program of the entry
-    model.py    answers with the tokenizer or the model of its run
+launch.py   gives up rights and becomes a program of the entry
+model.py    answers with the tokenizer or the model of its run
 """
