@@ -65,7 +65,7 @@ def updated(name: str, world: World, checkpoint: Path | None = None) -> dict[str
                 write_checkpoint(checkpoint, *whole, number)
             world.wait()
             model, optimizer, layout = laid_out(config, world, seed=6)
-            assert layout.load(optimizer, read_checkpoint(checkpoint)) == number
+            layout.load(optimizer, read_checkpoint(checkpoint))
         optimizer.zero_grad()
         loss = cross_entropy(model(batch[:, :-1]), batch[:, 1:])
         loss.backward()
