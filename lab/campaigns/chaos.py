@@ -113,7 +113,7 @@ def state_of(folder: RunFolder, steps: int) -> dict[str, Any]:
     model = Transformer(config.model)
     optimizer = make_optimizer(model, config)
     checkpoint.load_into(model, optimizer)
-    clocks = ("perf/", "elapsed", "waited", "num_metrics_bytes")
+    clocks = ("perf/", "elapsed", "waited", "stages", "num_metrics_bytes")
     rows = [*read_metrics(folder.metrics), checkpoint.progress]
     return {
         "model": model.state_dict(),

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cs_basics.functional import silu
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.norms import (
     GemmaRMSNorm,
@@ -20,6 +19,7 @@ from cs_basics.variants.norms import (
 from lab.claims.measures.batch_norm import BatchNorm
 from lab.claims.measures.carried import optional
 from lab.norms.add_rms_norm import add_rms_norm, add_rms_norm_, add_rms_norm_unrounded
+from lab.norms.gated import GatedRMSNorm
 from lab.norms.rms_norm import FusedRMSNorm
 
 
@@ -88,15 +88,9 @@ def one_by_one(x: Tensor, gain: Tensor, eps: float) -> Tensor:
 
 
 def gated(x: Tensor, gain: Tensor, eps: float, *, gate_first: bool) -> Tensor:
-    """Return RMSNorm with x, turned around, as its gate; computed wide and rounded once.
-
-    The norm before the output projection of Mamba-2 (Dao and Gu 2024, sec. 7.1,
-    https://arxiv.org/abs/2405.21060), whose code supports both orders.
-    """
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    opening = silu(wide.flip(0))
-    normed = rms_norm(wide * opening if gate_first else wide, gain, eps)
-    return (normed if gate_first else normed * opening).to(x.dtype)
+    """Return RMSNorm with x, turned around, as its gate."""
+    norm = GatedRMSNorm(x.shape[-1], eps, gate_first=gate_first)
+    return with_gain(norm, gain)(x, x.flip(0))
 
 
 def mamba(x: Tensor, gain: Tensor, eps: float, *, groups: int) -> Tensor:
