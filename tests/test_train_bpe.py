@@ -456,6 +456,16 @@ def test_train_takes_letters_of_several_bytes_in_a_large_text(observe, rng):
     examine_large(observe, text=text, vocab_size=287, special_tokens=[RARE])
 
 
+def test_train_splits_no_letter_of_several_bytes_of_a_large_text(observe, rng):
+    # No two pairs are equally frequent: with a few letters split, the merges change places.
+    letters = rng.permutation([*"abcdefghijkl"])
+    words = np.array([f" {letter}{end}" for end in ("\u03b1", "") for letter in letters], object)
+    often = np.concatenate([10_000 + np.arange(12), 5_000 + np.arange(12)])
+    picks = rng.permutation(np.repeat(words, often))
+    text = "".join(f"{RARE}.{''.join(part)}" for part in np.array_split(picks, 400)).encode()
+    examine_large(observe, text=text, vocab_size=281, special_tokens=[RARE])
+
+
 @pytest.mark.parametrize(
     ("separator", "repeats"), [(RARE, 6000), ("\n", 6000), (RARE, 30_000)], ids=repr
 )
