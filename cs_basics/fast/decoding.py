@@ -232,15 +232,8 @@ def generate_batch(
     Rows are independent: row r is what `generate` returns with seed + r, until its context is full
     (`_make_room`).
 
-    Args:
-        model: As in `generate_texts` (run/writing.py), which calls this, like all but the last.
-        prompts: As there.
-        max_tokens: As there.
-        sampling: As there.
-        stop_ids: As there.
-        seed: As there.
-        is_compiled: As there.
-        is_end: Told a row and its new token, returns whether the text of that row ends with it.
+    `is_end`, told a row and its new token, returns whether the text of that row ends with it. All
+    other arguments are those of `generate_texts` (run/writing.py), which calls this.
 
     Yields:
         The next token of each row, None for a row that got none.
