@@ -1,6 +1,5 @@
 """Checks of the parameters: does the loss depend on each, and does the optimizer hold each once?"""
 
-import itertools
 from collections import Counter
 from typing import Any
 
@@ -9,10 +8,6 @@ from torch import Tensor
 
 from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import Call, Subject, held_by, undisturbed
-
-LEAST_READ, LEAST_TIME = 0.8, 8
-"""Share of a row's positions at which a table of positions is read, 1 but for padding; and how many
-positions that needs."""
 
 
 def graph(s: Subject) -> Findings:
@@ -55,24 +50,6 @@ def graph(s: Subject) -> Findings:
         yield Finding("in-optimizer-twice", f"{seen}: {listed(twice)}", "")
 
 
-def positions(s: Subject) -> Findings:
-    """Count the rows of a table of positions that the loss depends on."""
-    for name, p in s.bare.named_parameters():
-        axis = next((i for i, size in enumerate(p.shape) if size >= s.time), None)
-        kind = type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
-        is_table = ("pos" in name or "Embedding" in kind) and s.vocab not in p.shape
-        if not is_table or axis is None or s.time < LEAST_TIME or not p.requires_grad:
-            continue
-        with undisturbed(s.bare):
-            loss = s.loss_of(s.bare, s.cut(8))
-            (gradient,) = torch.autograd.grad(loss, p, materialize_grads=True)
-        read = int(gradient.movedim(axis, 0).flatten(1).any(1).sum())
-        # No gradient at all is that of a head that starts at 0, or of a table for `graph`.
-        if 0 < read < LEAST_READ * s.time:
-            seen = f"{s.time} positions read {read} rows of {name} {tuple(p.shape)}"
-            yield Finding("no-positions", seen)
-
-
 def leaves_of(loss: Tensor) -> dict[int, Tensor]:
     """Return the tensors that a backward pass gives gradients to, registered or not, by id."""
     found: dict[int, Tensor] = {}
@@ -93,7 +70,7 @@ def listed(names: list[str]) -> str:
 
 
 def sharing(s: Subject) -> Findings:
-    """Look for a module that is called twice, and for two parameters with the same values.
+    """Look for a module that is called twice on other data.
 
     An embedding table that is the output head, too, is a tie. So only such tables may be shared.
     """
@@ -105,9 +82,4 @@ def sharing(s: Subject) -> Findings:
         if has_own and len(inputs) == 2 and not torch.equal(*inputs):
             seen = f"{call.name} is called more than once in a forward pass, on other data"
             yield Finding("shared-weights", seen)
-            break
-    tables = [(name, p) for name, p in s.bare.named_parameters() if s.vocab in p.shape]
-    for (name, p), (other_name, other) in itertools.combinations(tables, 2):
-        if p.std() > 0 and torch.equal(p, other):
-            seen = f"{name} and {other_name} are two parameters with equal values"
-            yield Finding("tie-broken", seen)
+            return
