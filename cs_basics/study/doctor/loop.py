@@ -35,12 +35,16 @@ class Seen:
     """Norm of them together."""
     norm: float = 0.0
     """Norm of the gradients at the step."""
-    before: list[Tensor] = field(default_factory=list)
-    """Parameters before the step; none after it."""
+    is_first: bool = False
+    """Whether the optimizer had no state."""
+    before: Tensor | None = None
+    """All parameters before the step; None after it."""
     moved: float = 1.0
     """Share of the numbers with a gradient that have changed."""
     shrunk: float = 0.0
-    """Share of the change of the matrices that only makes them smaller; negative: larger."""
+    """Share of the change that only makes the weights smaller; negative: larger."""
+    uphill: float = 0.0
+    """Cosine of the change and the gradient: negative for a descent."""
 
 
 @dataclass
@@ -154,7 +158,7 @@ class Loop(Subject):
             self.place, update.seen = caller(), seen
             seen.brought_norm = flat(seen.brought.values()).norm().item()
             seen.norm = self._gradient().norm().item()
-            seen.before = [p.detach().clone() for p in self.trained()]
+            seen.is_first, seen.before = not optimizer.state, flat(self.trained())
 
     def _gradient(self) -> Tensor:
         """Return the gradients in one vector, 0 where there is none."""
@@ -163,15 +167,15 @@ class Loop(Subject):
     def _after_step(self, *_: Any) -> None:  # noqa: ANN401
         if self.is_off or not self.updates:
             return
-        if (seen := self.updates[-1].seen) and seen.before:
-            pairs = list(zip(self.trained(), seen.before, strict=True))
-            moved = flat(p != was for p, was in pairs)[self._gradient() != 0]
-            seen.moved = moved.mean().item() if len(moved) else 1.0
-            matrices = [(p, was) for p, was in pairs if was.dim() > 1]
-            before = flat(was for _, was in matrices)
-            change = flat(p for p, _ in matrices) - before
-            along = torch.cosine_similarity(change, -before, dim=0)
-            seen.shrunk, seen.before = (along * along.abs()).nan_to_num().item(), []
+        seen = self.updates[-1].seen
+        if seen and seen.before is not None:
+            before, gradient = seen.before, self._gradient()
+            change = flat(self.trained()) - before
+            moved = change[gradient != 0] != 0
+            seen.moved = moved.float().mean().item() if len(moved) else 1.0
+            seen.uphill = torch.cosine_similarity(change, gradient, dim=0).item()
+            along = torch.cosine_similarity(change, -before, dim=0).nan_to_num()
+            seen.shrunk, seen.before = (along * along.abs()).item(), None
 
     @contextlib.contextmanager
     def off(self) -> Generator[None]:

@@ -23,8 +23,8 @@ CAUSES = {
         "print(inputs[0, :9], targets[0, :9]); then the same where the cross-entropy is computed",
     ),
     "loss-precision": (
-        "nearly 0 for an answer that is sure and right, and the same loss if a number is added to "
-        "all logits: log_softmax subtracts the largest one",
+        "nearly 0 for an answer that is sure and right, and finite for large logits: log_softmax "
+        "subtracts the largest one",
         "give the cross-entropy what the last matrix gives; no log(softmax(x)), no eps, no clamp",
     ),
     "logits-bounded": (

@@ -25,6 +25,8 @@ LARGE_EPS = 1e-3
 """Adam divides by the root of the mean square of a gradient plus this; 1e-8 is usual."""
 LEAST_MOVED = 0.8
 """Share of half-precision weights that change at a step; 0.95 where they are in float32."""
+UPHILL = 0.02
+"""Cosine of a first step and the gradient; -0.1 to -1 in healthy runs."""
 MOST_DECAY = 0.5
 """Share of a step that makes weights smaller; 0.2 in a healthy run with a decay of 0.3."""
 LEAST_GROWTH = -0.8
@@ -135,10 +137,16 @@ def mode(s: Loop) -> Findings:
 
 def optimizer(s: Loop) -> Findings:
     """Read the settings that make an optimizer another, and see how much of a step is decay."""
-    if seen := next(filter(None, map(_odd, s.optimizer.param_groups)), None):
-        yield Finding("optimizer-setup", seen, s.place)
-        return
+    seen = next(filter(None, map(_odd, s.optimizer.param_groups)), None)
     shares = [u.shrunk for u in s.seen()]
+    for first in s.seen()[:1]:
+        if first.is_first and first.uphill > UPHILL and first.shrunk < MOST_DECAY:
+            seen = f"the first step goes uphill: its cosine with the gradient is {first.uphill:.2f}"
+    if seen:
+        kind = type(s.optimizer)
+        is_torch = kind.__module__.startswith("torch.")
+        yield Finding("optimizer-setup", seen, s.place if is_torch else kind.step)
+        return
     share = median(shares or [0.0])
     most = max(group.get("weight_decay") or 0.0 for group in s.optimizer.param_groups)
     if len(shares) >= FEW and not LEAST_GROWTH < share < MOST_DECAY:

@@ -12,54 +12,49 @@ from cs_basics.study.doctor.subject import Call, Subject, held_by, undisturbed
 
 def graph(s: Subject) -> Findings:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
-    names = {id(p): name for name, p in s.bare.named_parameters()}
+    names = {p: name for name, p in s.bare.named_parameters()}
     with undisturbed(s.bare):
         leaves = leaves_of(s.loss_of(s.bare, s.cut(8)))
-    held = {id(p): p for p in held_by(s.optimizer)}
-    if not leaves or not held.keys() & leaves.keys():
+    held = Counter(held_by(s.optimizer))
+    if not held.keys() & leaves.keys():
         seen = f"the loss depends on {len(leaves)} parameters; the optimizer holds none of them"
         yield Finding("no-step" if leaves else "no-gradient", seen, "")
         return
-    missing = [
-        names.get(key, f"one {tuple(leaves[key].shape)} in no registered module")
-        for key in leaves
-        if key not in held
-    ]
-    if missing:
+    if missing := [
+        names.get(p, f"one {tuple(p.shape)} in no registered module")
+        for p in leaves
+        if p not in held
+    ]:
         seen = f"the optimizer does not hold {len(missing)} of {len(leaves)} parameters that the"
         yield Finding("not-in-optimizer", f"{seen} loss depends on: {listed(missing)}")
-    frozen = [names.get(key, "?") for key, p in held.items() if not p.requires_grad]
+    frozen = [names.get(p, "?") for p in held if not p.requires_grad]
     if frozen := [name for name in frozen if "pos" not in name]:
         seen = f"the optimizer holds parameters with requires_grad=False: {listed(frozen)}"
         yield Finding("no-gradient", seen)
     # What the model does not call, such as an expert, waits for its turn.
     called = {call.name for call in s.calls(s.inputs[:8]) if call.output.numel()}
-    cut_off = [
+    if cut_off := [
         name
-        for name, p in s.bare.named_parameters()
-        if p.requires_grad and id(p) in held and id(p) not in leaves
+        for p, name in names.items()
+        if p.requires_grad and p in held and p not in leaves
         and called & {name.rpartition(".")[0], ".".join(name.split(".")[:-2])}
-    ]  # fmt: skip
-    if cut_off:
+    ]:  # fmt: skip
         seen = f"the loss does not depend on {len(cut_off)} parameters of modules that are called"
         yield Finding("no-gradient", f"{seen}: {listed(cut_off)}")
-    if twice := [
-        names.get(key, "?") for key, n in Counter(map(id, held_by(s.optimizer))).items() if n > 1
-    ]:
+    if twice := [names.get(p, "?") for p, times in held.items() if times > 1]:
         seen = f"{len(twice)} parameters are listed more than once in the optimizer"
         yield Finding("in-optimizer-twice", f"{seen}: {listed(twice)}", "")
 
 
-def leaves_of(loss: Tensor) -> dict[int, Tensor]:
-    """Return the tensors that a backward pass gives gradients to, registered or not, by id."""
-    found: dict[int, Tensor] = {}
-    seen, left = set[Any](), [loss.grad_fn]
+def leaves_of(loss: Tensor) -> dict[Tensor, None]:
+    """Return the tensors that a backward pass gives gradients to, registered or not."""
+    found, seen, left = dict[Tensor, None](), set[Any](), [loss.grad_fn]
     for node in left:
         if node is None or node in seen:
             continue
         seen.add(node)
         if (leaf := getattr(node, "variable", None)) is not None:
-            found[id(leaf)] = leaf
+            found[leaf] = None
         left += [before for before, _ in node.next_functions]
     return found
 

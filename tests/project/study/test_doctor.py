@@ -137,8 +137,9 @@ def summed(self, model, batch):
     return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten(), reduction="sum")
 
 
-def halved(self, model, batch):
-    return F.cross_entropy(model(batch[0]).bfloat16().flatten(0, 1), batch[1].flatten())
+def overflowing(self, model, batch):
+    logits = model(batch[0])
+    return (logits.exp().sum(-1).log() - logits.gather(-1, batch[1][..., None])[..., 0]).mean()
 
 
 def softened(self, model, batch):
@@ -213,7 +214,7 @@ FAULTS = {
         ),
     },
     "loss-not-mean": {"loss_of": summed},
-    "loss-precision": {"loss_of": halved},
+    "loss-precision": {"loss_of": overflowing},
     "loss-precision, a softmax of a softmax": {"loss_of": softened},
     "not-in-optimizer": {"blocks": staticmethod(list)},
     "shared-weights": {"blocks": staticmethod(lambda blocks: nn.ModuleList(blocks[:1] * 2))},
@@ -275,11 +276,23 @@ def with_an_infinite_weight(blocks):
     return nn.ModuleList(blocks)
 
 
-def test_a_place_is_in_the_users_code():
-    changes = {"blocks": staticmethod(with_an_infinite_weight)}
+class Ascent(torch.optim.SGD):
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            p.data += 0.1 * p.grad
+
+
+@pytest.mark.parametrize(
+    ("cause", "changes", "written"),
+    [
+        ("optimizer-setup", {"optimizer_of": lambda _, m: Ascent(m.parameters())}, Ascent.step),
+        ("not-finite", {"blocks": staticmethod(with_an_infinite_weight)}, Block.forward),
+    ],
+)
+def test_a_place_is_in_the_users_code(cause, changes, written):
     (finding,) = type("Changed", (Loop,), changes)().run().report()
-    assert finding.cause == "not-finite"
-    assert finding.place == f"{__file__}:{Block.forward.__code__.co_firstlineno}"
+    assert finding.cause == cause
+    assert finding.place == f"{__file__}:{written.__code__.co_firstlineno}"
 
 
 def test_a_loop_that_goes_on_with_another_model_needs_another_doctor():
