@@ -21,25 +21,25 @@ from cs_basics.study.doctor.subject import Subject, weights_of
 BEFORE = (
     model.start_loss,
     model.start_weights,
-    weights.graph,
-    weights.sharing,
-    loss.meaning,
-    model.sees,
-    model.bounded,
+    weights.parameters,
+    weights.shared_weights,
+    loss.meaning_of_loss,
+    model.positions_seen,
+    model.range_of_logits,
 )
 """Checks of a model, its loss and its optimizer with one batch."""
 AFTER = (
     text.vocabulary,
     text.rows,
-    updates.stepping,
+    updates.steps,
     updates.gradients,
     updates.schedule,
     updates.mode,
     updates.optimizer,
     updates.precision,
     trial.evaluation,
-    trial.ending,
-    ranks.equal,
+    trial.last_loss,
+    ranks.equal_processes,
 )
 """Checks of what was seen of a loop."""
 
@@ -108,9 +108,7 @@ class Doctor:
         atexit.unregister(self.report)
         s = self.loop
         s.hooks.close()
-        if s.is_replaced:
-            s.could_not.append("the end: the loop trains another model, which needs a new Doctor")
-        elif s.vocab:
+        if s.vocab:
             with s.off():
                 self._conclude(s)
         found = ranked(s.findings)

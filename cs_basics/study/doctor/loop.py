@@ -1,7 +1,6 @@
 """What is seen of a loop while it runs: calls of the loss, batches, steps of the optimizer."""
 
 import contextlib
-import zlib
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -9,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cs_basics.study.doctor.subject import Subject, caller, parts_of
 
@@ -78,8 +77,8 @@ class Loop(Subject):
     step = num_calls = 0
     place = ""
     """Where the loss was called last, or a step was made, of a watched update."""
-    is_off = is_replaced = False
-    """Whether the doctor looks away; whether the loop has gone on to train another model."""
+    is_off = False
+    """Whether the doctor looks away."""
     _seen: Seen | None = None
     """What is being seen of the update that has not been made yet."""
 
@@ -88,8 +87,6 @@ class Loop(Subject):
         self.updates, self._next = list[Update](), Update(1, [], [], is_training=True)
         self.rows = list[tuple[Any, Any]]()
         """Inputs and targets of batches."""
-        self.hashes = list[int]()
-        """Of their inputs."""
         self.ears, self.hooks = contextlib.ExitStack(), contextlib.ExitStack()
         """Hooks of the update that is watched, and of the whole loop."""
         self.hooks.callback(self.ears.close)
@@ -105,11 +102,6 @@ class Loop(Subject):
             raise
         if self.is_off or not loss.requires_grad:
             return loss
-        if isinstance(model, nn.Module) and self.bare is not model:
-            both = zip(model.parameters(), self.bare.parameters(), strict=False)
-            if not any(one is other for one, other in both):
-                self.is_off = self.is_replaced = True
-                return loss
         self.num_calls += 1
         number = self.step + 1
         if self._seen is None and (number <= FIRST or not number & (number - 1)):
@@ -192,7 +184,6 @@ class Loop(Subject):
         if self.is_off or (len(self.rows) >= LEAST_BATCHES and num_rows >= MOST_ROWS):
             return
         inputs, targets = (part.detach().cpu().numpy() for part in parts_of(batch))
-        self.hashes.append(zlib.crc32(inputs.tobytes()))  # The same in all processes.
         self.rows.append((inputs.copy(), targets.copy()))
 
 

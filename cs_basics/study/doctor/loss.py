@@ -55,7 +55,7 @@ class Reading:
     """How much each position counts, (batch, time); the weights of a mean sum to 1."""
 
 
-def meaning(s: Subject) -> Findings:
+def meaning_of_loss(s: Subject) -> Findings:
     """Read what a loss means: which targets, a mean over which of them, at what precision."""
     rows = min(len(s.inputs), max(2, MOST_LOGITS // (s.time * s.vocab)))
     generator = torch.Generator().manual_seed(0)

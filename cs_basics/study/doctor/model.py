@@ -26,7 +26,7 @@ MOST_CONSTANT = 0.5
 """Share of the matrices that start constant; zero heads and ends of branches are 5 of 10."""
 
 
-def sees(s: Subject) -> Findings:
+def positions_seen(s: Subject) -> Findings:
     """Change one token, and look where logits move: never before it, always after it."""
     with s.quiet():
         probe = Probe(s)
@@ -108,7 +108,7 @@ class Probe:
         return self.s.bare
 
 
-def bounded(s: Subject) -> Findings:
+def range_of_logits(s: Subject) -> Findings:
     """Enlarge all matrices, and see whether the logits' range B grows.
 
     The loss is at least log(1 + (vocab - 1) exp(-B)).

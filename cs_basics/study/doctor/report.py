@@ -87,7 +87,8 @@ CAUSES = {
     ),
     "clipping": (
         "the gradient of the loss, scaled to the norm that is meant if it is larger",
-        "clip the norm of list(model.parameters()) after the last backward(), before step()",
+        "clip the norm of list(model.parameters()) after the last backward(), and after unscale_() "
+        "where losses are scaled, before step()",
     ),
     "train-eval-mode": (
         "training mode in every update, evaluation mode in evaluations: it switches dropout off",

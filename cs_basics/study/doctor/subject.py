@@ -105,9 +105,8 @@ class Subject:
                 place = self._place_of(self.bare if found.place is None else found.place)
                 self.findings.append(replace(found, place=place))
         except Exception as error:
-            self.could_not.append(
-                f"{getattr(check, '__name__', 'rates')}: {type(error).__name__}: {error}"
-            )
+            what = getattr(check, "__name__", "rates").replace("_", " ")
+            self.could_not.append(f"{what}: {type(error).__name__}: {error}")
 
     def _place_of(self, place: Any) -> str:  # noqa: ANN401
         """Return the reader's line: of a library's module, that of the module around it."""

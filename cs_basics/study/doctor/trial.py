@@ -202,7 +202,7 @@ def _of_other_text(s: Loop, read: list[Tensor]) -> str | None:
     return None
 
 
-def ending(s: Loop) -> Findings:
+def last_loss(s: Loop) -> Findings:
     """Look for losses that are not finite, and for dropout that costs too much."""
     bad = [
         u.number for u in s.updates if not math.isfinite(u.loss + (u.seen.norm if u.seen else 0))

@@ -35,7 +35,7 @@ LARGE_DECAY = 5.0
 """A weight_decay that leaves little of a weight; 0.3 is large."""
 
 
-def stepping(s: Loop) -> Findings:
+def steps(s: Loop) -> Findings:
     """See that steps are made, and that they change the weights."""
     updates, cause = s.updates, "no-step"
     changed = [u.seen for u in updates if u.seen and any(u.rates or [1.0])]
@@ -105,10 +105,11 @@ def schedule(s: Loop) -> Findings:
     if len(updates) < FEW:
         return
     for rates in np.array([u.rates for u in updates]).T:
-        numbers, seen = [u.number for u in updates], ""
+        numbers, seen, remedy = [u.number for u in updates], "", ""
         lowest = np.mean(rates == rates.min())
         if len(rates) >= LEAST_UPDATES and MOST_LOWEST < lowest < 1:
             seen = f"{lowest:.0%} of the updates had the lowest rate, {rates.min():.3g}"
+            remedy = "let the schedule end with the last update"
         elif s.schedule is not None:
             errors = list[Any]()
             for offset in (0, 1):
@@ -120,7 +121,7 @@ def schedule(s: Loop) -> Findings:
                 seen = f"update {numbers[at]} had lr={rates[at]:.3g}; the schedule gives "
                 seen += f"{s.schedule(numbers[at]):.3g}"
         if seen:
-            yield Finding("schedule", seen, s.place)
+            yield Finding("schedule", seen, s.place, remedy)
             return
 
 

@@ -10,7 +10,7 @@ from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import Call, Subject, held_by, undisturbed
 
 
-def graph(s: Subject) -> Findings:
+def parameters(s: Subject) -> Findings:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
     names = {p: name for name, p in s.bare.named_parameters()}
     with undisturbed(s.bare):
@@ -64,7 +64,7 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:3]) + ", ..." * (len(names) > 3)
 
 
-def sharing(s: Subject) -> Findings:
+def shared_weights(s: Subject) -> Findings:
     """Look for a module that is called twice on other data.
 
     An embedding table that is the output head, too, is a tie. So only such tables may be shared.
