@@ -12,7 +12,7 @@ from cs_basics.study.doctor.subject import Call, Subject, held_by, undisturbed
 
 def parameters(s: Subject) -> Findings:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
-    names = {p: name for name, p in s.bare.named_parameters()}
+    names: dict[Tensor, str] = {p: name for name, p in s.bare.named_parameters()}
     with undisturbed(s.bare):
         leaves = leaves_of(s.loss_of(s.bare, s.cut(8)))
     held = Counter(held_by(s.optimizer))
