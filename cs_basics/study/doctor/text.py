@@ -18,6 +18,8 @@ SAMPLED = 100
 """Windows that are looked for in other places."""
 MOST_PARITY = 4
 """Times as many different ids at even places as at odd ones; 1.1 in texts."""
+MOST_SPARE = 10
+"""Times as many tokens as a text uses that a model may have; 2 for a text of bytes."""
 MOST_REPEATED = 0.5
 """Share of windows that a text holds twice; above it, nothing is said of repetition."""
 MOST_TIMES, MOST_PASSES = 10, 100
@@ -49,14 +51,16 @@ def vocabulary(s: Loop) -> Findings:
     """See that the ids are those of the model's vocabulary, read as they were written."""
     if s.tokens is None or len(s.tokens) < 64:
         return
-    tokens, seen = np.asarray(s.tokens[:1_000_000]), None
+    tokens, seen, cause = np.asarray(s.tokens[:1_000_000]), None, "token-dtype"
     even, odd = (len(np.unique(tokens[i:20_000:2])) for i in (0, 1))
     if tokens.min() < 0 or tokens.max() >= s.vocab:
         seen = f"ids from {tokens.min()} to {tokens.max()}, for a model of {s.vocab} tokens"
     elif max(even, odd) > max(8, MOST_PARITY * min(even, odd)):
         seen = f"{even} different ids at even places, {odd} at odd ones: is each id read as two?"
+    elif s.vocab > MOST_SPARE * (tokens.max() + 1):
+        cause, seen = "tokenizer", f"no id above {tokens.max()}, for a model of {s.vocab} tokens"
     if seen:
-        yield Finding("token-dtype", seen, s.batches)
+        yield Finding(cause, seen, s.batches)
 
 
 class Places:
