@@ -19,7 +19,6 @@ from cli import IS_EDITION, command_line, log_to_stdout, names_in, progress_prin
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
-from cs_basics.run import look
 from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder, step_of
@@ -48,8 +47,6 @@ class TrainCommand(TrainConfig):
     """Make page.html at the end, in which the model writes and can be looked into."""
     doctor: bool = True
     """Look for faults of model, loss and optimizer before the first update."""
-    warn: bool = True
-    """Say what is odd about the texts."""
 
     def config(self) -> TrainConfig:
         """Return the settings without the flags that only the command line has."""
@@ -89,7 +86,6 @@ def main(command: Preset) -> None:
 def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
-    look.logger.disabled = not command.warn
     config, folder, resume = settings_of(command, world)
     if IS_EDITION and world.is_first and not resume:
         from rehearse import check

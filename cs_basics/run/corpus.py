@@ -130,10 +130,10 @@ def _tokens(
 def _check_text(path: Path) -> None:
     """Refuse what is no file with text in it, and say where one comes from."""
     if not path.exists():
-        fetch = "scripts/download.py tinystories fetches it"
-        name = "name a text by --text, or two by --train-text and --valid-text"
+        fetch = " (data/README.md says how to get it)" if "TinyStories" in path.name else ""
         raise FileNotFoundError(
-            f"{path} does not exist: {fetch if 'TinyStories' in path.name else name}"
+            f"{path} does not exist{fetch}: name a text by --text, or two by --train-text and "
+            "--valid-text"
         )
     check_is_text(path)
     if not path.is_file():

@@ -111,14 +111,9 @@ class RunConfig:
     are any; off: the code of cs_basics/*.py, line by line. Results are equal up to rounding."""
     grad_accum_steps: int = field(default=1, metadata=FREE)
     """Gradient accumulation: micro-batches per update, computed in turn to save memory."""
-    activation_checkpointing: bool = False
-    """Keep only the input of each block and recompute its activations in the backward pass: less
-    memory, about a quarter more time."""
     parallel: Literal["ddp", "fsdp", "tp"] = field(default="ddp", metadata=FREE)
     """With several processes (torchrun); ddp: each holds the whole model; fsdp: each holds a shard
     of every weight; tp: each computes its heads, hidden features and vocabulary entries."""
-    wandb: Literal["disabled", "offline", "online"] = field(default="disabled", metadata=FREE)
-    """Also log to Weights & Biases; offline runs can be uploaded later with `wandb sync`."""
 
     def __post_init__(self) -> None:
         if self.max_steps is None and self.max_minutes is None:

@@ -74,8 +74,6 @@ def test_train_generate_evaluate(train, succeeds, texts, tmp_path):
     together = succeeds("generate", folder, *asked, "--batch-size", "3")
     assert together.out == alone.out
     assert together.out.count("---") == 8
-    stopped = succeeds("generate", folder, "--stop-strings", "e", "a", "--max-tokens", "60").out
-    assert not set("ea") & set(stopped)
 
     measured = succeeds("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
     row = json.loads(measured.out)
@@ -196,14 +194,13 @@ def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
     assert f"tokens, and the model reads the last {read}" in told
 
 
-@pytest.mark.parametrize("flags", [[], ["--no-warn"]], ids=["warned", "not warned"])
-def test_what_is_odd_about_a_text_is_said_before_training(train, texts, tmp_path, flags):
+def test_what_is_odd_about_a_text_is_said_before_training(train, texts, tmp_path):
     (odd := tmp_path / "odd.txt").write_text("A story.\nAnother one.\n" * 20)
     (small := tmp_path / "small.txt").write_bytes(texts[0].read_bytes()[:900])
     given = ["--train-text", small, "--valid-text", odd, "--batch-size", "64", "--max-steps", "1"]
-    result = train(*given, *flags)
+    result = train(*given)
     for told in (r"odd.txt: no <\|endoftext\|>", r"small.txt: \d+ tokens, but one batch has"):
-        assert (re.search(told, result.out) is not None) == (not flags)
+        assert re.search(told, result.out)
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -214,12 +211,6 @@ def test_the_corpus_is_written_where_no_text_is_given(succeeds, tmp_path, monkey
     succeeds("train", "debug", "--run-dir", folder, *TINY, *sizes, "--max-steps", 1)
     assert (folder / "corpus" / "train.txt").stat().st_size >= 100_000
     assert 20_000 <= (folder / "corpus" / "valid.txt").stat().st_size < 100_000
-
-
-def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, monkeypatch):
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    train("--max-steps", 1, "--wandb", "offline")
-    assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
 
 
 def test_ctrl_c_while_the_text_is_prepared_keeps_what_is_done_and_says_how_to_go_on(
