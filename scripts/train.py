@@ -123,8 +123,8 @@ def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, RunFo
         raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
     if config.run.run_dir is None and (world.size > 1 or launch()):
         raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")
-    folder = RunFolder(config.run.run_dir or choose_run_dir(command.preset, command.resume))
-    config = config.replace(run_dir=folder.path)
+    run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
+    config, folder = config.replace(run_dir=run_dir), RunFolder(run_dir)
     # After a process has died, torchrun restarts all of them; the run that they began then resumes
     # by itself.
     is_begun = num_restarts() > 0 and folder.launch() == launch()

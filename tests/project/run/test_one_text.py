@@ -3,7 +3,7 @@
 import pytest
 from run_files import folder_of
 
-from cs_basics.run.one_text import cut_text
+from cs_basics.run.corpus import cut_text
 from cs_basics.run.run import train_run
 
 END = "<|endoftext|>\n"

@@ -54,7 +54,7 @@ ASKED = {
     "generate": {"reads": (RUNS, "{}"), "number": "run --max-tokens {}"},
     "import_llama": {"reads": (RUNS, "{} --out new"), "writes": "llama --out {}"},
     "microscope": {
-        "reads": (RUNS, "{}"), "writes": "run --out {}", "number": "run --num-windows {}",
+        "reads": (RUNS, "{}"), "writes": "run --out {}",
     },
     "package": {"reads": (RUNS, "--out new --root {}"), "writes": "--out {}"},
     "rehearse": {},
@@ -110,7 +110,7 @@ REFUSED = {
     f"{TRAIN} --run-dir text.txt": "text.txt is there already: choose another name",
     f"{TRAIN} --run-dir text.txt/x": "text.txt/x cannot be: a part of that path is a file",
     f"{TRAIN} --text text.txt": "--text is cut in two: leave out --train-text",
-    "account nonsense": "there is no preset nonsense: use one of debug, stories",
+    "account nonsense": "Available subcommands: debug, stories",
     "convert_tokenizer text.txt --out new": "text.txt: name a folder, a .json file or",
     "generate run --temperature -1": "temperature=-1.0 must be 0 (the likeliest token) or greater",
     "share run --out text.txt": "text.txt already exists: add --overwrite",
