@@ -82,6 +82,14 @@ class Summary:
         return statistics.variance(self.scores) if len(self.scores) > 1 else None
 
 
+def quantile_95(degrees: float) -> float:
+    """Return the t that chance exceeds, to either side, in one case of 20.
+
+    Degrees between two of the table count as the fewer, so that the result is never too small.
+    """
+    return QUANTILES[min(max(1, int(degrees)), len(QUANTILES)) - 1]
+
+
 def summarise(runs: Iterable[Run]) -> list[Summary]:
     """Group the runs of a suite by variant, the best first.
 
@@ -120,7 +128,7 @@ class Noise:
     @property
     def quantile(self) -> float:
         """How many standard errors of a difference chance exceeds in one case of 20."""
-        return QUANTILES[min(max(1, self.degrees_of_freedom), len(QUANTILES)) - 1]
+        return quantile_95(self.degrees_of_freedom)
 
     def explains(self, best: Summary, other: Summary) -> bool | None:
         """Whether chance may put one variant so far behind the best; None: unknown."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ablation_results import RESULT, run_of
 
-from cs_basics.study.ablation_summary import QUANTILES, Noise, summarise
+from cs_basics.study.ablation_summary import QUANTILES, Noise, quantile_95, summarise
 
 
 def runs_of(variant, *scores):
@@ -79,3 +79,4 @@ def two_sided(t, degrees):
 def test_the_table_of_student_s_t_leaves_one_case_of_20():
     for degrees, quantile in enumerate(QUANTILES, 1):
         assert two_sided(quantile, degrees) == pytest.approx(0.05, abs=5e-5)
+        assert quantile_95(degrees + 0.5) == quantile
