@@ -71,8 +71,7 @@ def main(
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
     for text in prompt:
-        num_tokens = len(tokenizer.encode(opening(text)))
-        for hint in hints(text, num_tokens, model.context_length):
+        for hint in hints(text, tokenizer, model.context_length):
             print(f"hint: {hint}", file=sys.stderr)
     num_stories = len(beginnings)
     for first in range(0, num_stories, batch_size):

@@ -28,7 +28,11 @@ FEW_TOKENS = 10_000
 
 SHARE, LEAST, MOST = 0.9, 0.8, 0.95
 """Share of a text that is trained on: the best, and within which limits it is cut."""
-MARKS = {"an end of text": END_OF_TEXT.encode() + b"\n", "a line end": b"\n"}
+MARKS = {
+    "an end of text": END_OF_TEXT.encode() + b"\n",
+    "a line end": b"\n",
+    "an end of text within a line": END_OF_TEXT.encode(),
+}
 """Where a text may be cut, in the order in which they are looked for."""
 
 
@@ -167,8 +171,7 @@ def _given_texts(config: TrainConfig, folder: RunFolder) -> tuple[Path, Path] | 
         logger.info("training on %s, validating on %s", train, valid)
         if not is_begun:
             look_at_text(train)
-    if not is_begun:
-        look_at_text(valid, train=train)
+            look_at_text(valid, train=train)
     for path in (train, valid):
         num_bytes, length = path.stat().st_size, config.model.context_length
         if num_bytes <= length:
@@ -198,8 +201,8 @@ def cut_text(text: Path, train: Path, valid: Path) -> None:
                 break
         else:
             raise ValueError(
-                f"{text} has no line end where it could be cut in two: break it into lines, or "
-                "give --train-text and --valid-text"
+                f"{text} has no line end and no {END_OF_TEXT} where it could be cut in two: break "
+                "it into lines, or give --train-text and --valid-text"
             )
         place = min(found, key=lambda place: abs(place - SHARE * size))
         for path, part in ((train, content[:place]), (valid, content[place:])):

@@ -1,6 +1,7 @@
 """Generation of text for several prompts, streamed token by token; what to know of a prompt."""
 
 import codecs
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from cs_basics.generate import GREEDY, Sampling, generate
@@ -28,11 +29,13 @@ def opening(text: str) -> str:
     return f"{END_OF_TEXT}\n{text}"
 
 
-def hints(text: str, num_tokens: int, context_length: int) -> Iterator[str]:
-    """Yield what a user may not expect of a prompt, which has so many tokens."""
+def hints(text: str, tokenizer: Tokenizer, context_length: int) -> Iterator[str]:
+    """Yield what a user may not expect of a prompt."""
+    for token in {*re.findall(r"<\|\w+\|>", text)}.difference(tokenizer.special_tokens):
+        yield f"{token} is no special token of this run: the model reads its letters"
     if text.endswith(" "):
         yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
-    if num_tokens > context_length:
+    if (num_tokens := len(tokenizer.encode(opening(text)))) > context_length:
         yield (
             f"the prompt has {num_tokens:,} tokens, and the model reads the last "
             f"{context_length:,} (its context_length)"

@@ -47,7 +47,9 @@ class DataConfig:
             most = f"must be at most {MAX_CORPUS_MEGABYTES}"
             raise ValueError(f"corpus_megabytes={self.corpus_megabytes} {most}")
         if (self.train_text is None) != (self.valid_text is None):
-            raise ValueError("train_text and valid_text go together: give both or neither")
+            raise ValueError(
+                "train_text and valid_text go together: give both or neither, or one text as text"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

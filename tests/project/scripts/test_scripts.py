@@ -49,7 +49,7 @@ def train(succeeds, tiny):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_help_explains_every_option(succeeds, name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")  # In a wider terminal there are two boxes in a line.
-    arguments = ["debug", "--help"] if name == "train" else ["--help"]
+    arguments = ["debug", "--help"] if name in {"train", "account"} else ["--help"]
     result = succeeds(name, *arguments)
     options = re.split(r"^[│ ] (?=--\w)", result.out, flags=re.MULTILINE)[1:]
     assert options or name == "rehearse"  # It takes none.
@@ -189,6 +189,8 @@ def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
     write = ["generate", trained, "--max-tokens", "2", "--prompt"]
     assert "hint" not in script(*write, "Once upon").err
     assert "'Once upon ' ends in a blank" in script(*write, "Once upon ").err
+    said = "<|user|> is no special token of this run"
+    assert said in script(*write, "<|user|>Hi<|endoftext|>").err
     told = script(*write, "Once upon a time" * 100).err
     read = RunFolder(trained).read_config().model.context_length
     assert f"tokens, and the model reads the last {read}" in told
