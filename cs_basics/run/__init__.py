@@ -16,7 +16,7 @@ saving.py, random_state.py         when a checkpoint is written, and how a run g
 clock.py, stopping.py              the end of a run: by steps, by time, by Ctrl-C
 folder.py, checkpoint_file.py      the files of a run folder; checkpoints with their checksum
 metrics.py                         metrics.jsonl, and its sinks
-report.py                          the sink that writes report.html and report.md
+report.py, wandb_sink.py           the sinks: report.html and report.md; wandb
 pages.py                           pages from templates in one style (layout.html, page.css)
 samples.py, writing.py             samples; generation for several prompts
 hardware.py, progress.py           device, fastest dtype, memory; progress callbacks

@@ -10,8 +10,11 @@ import logging
 import mmap
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+
+import numpy as np
 
 from cs_basics.settings.run import END_OF_TEXT
 
@@ -45,6 +48,11 @@ WORD_STEP, MAX_WORD = 1 << 17, 150_000
 its merges takes about a minute, and four times as long for twice as many."""
 WORD = re.compile(r"[^\W\d_]+|\d+|(?:[^\w\s]|_)+")
 """About what the pre-tokens of GPT-2's pattern are."""
+STRETCH_BYTES, MAX_STRETCHES = 256, 10_000
+"""Bytes after a line end, and how many of these are sought in another text: texts of one author
+share many words, but hardly any stretch."""
+MAX_SHARED = 0.02
+"""Share of its stretches above which a text counts as standing in another one."""
 
 
 def look_at_text(
@@ -78,6 +86,8 @@ def look_at_text(
         if special_tokens and all(text.find(token.encode()) < 0 for token in special_tokens):
             none = f"no {' and no '.join(special_tokens)}"
             odd.append(f"{none}: stories never end, and samples run on")
+    if train is not None and (share := shared(path, train)) > MAX_SHARED:
+        odd.append(f"{share:.0%} of what follows its line ends stands in {train}, too")
     if odd:
         warn_of(path, "; ".join(odd))
 
@@ -95,6 +105,29 @@ def check_is_text(path: Path) -> None:
         raise IsADirectoryError(f"{path} is a folder: name a text file")
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty: name a file with text in it")
+
+
+def shared(text: Path, other: Path) -> float:
+    """Return which share of a text's stretches stand in another text, too."""
+    own = set(islice(_stretches(text), MAX_STRETCHES))
+    return len(own.intersection(_stretches(other, own))) / max(1, len(own))
+
+
+def _stretches(path: Path, sought: Collection[bytes] | None = None) -> Iterator[bytes]:
+    """Yield what follows each line end; of another text only what may be among those sought."""
+    # Eight bytes in the middle tell nearly all of them apart.
+    middle = STRETCH_BYTES // 2
+    words = [int.from_bytes(stretch[middle : middle + 8], "little") for stretch in sought or ()]
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        for place in range(0, len(text), BLOCK_BYTES):
+            block = text[place : place + BLOCK_BYTES + STRETCH_BYTES]
+            beginnings = np.frombuffer(block, np.uint8)[: max(0, len(block) - STRETCH_BYTES)]
+            starts = 1 + np.flatnonzero(beginnings == ord("\n"))
+            if sought is not None and len(starts):
+                held = np.ndarray(len(block) - 7, "<u8", block, strides=(1,))[starts + middle]
+                starts = starts[np.isin(held, np.array(words, np.uint64))]
+            for start in starts.tolist():
+                yield block[start : start + STRETCH_BYTES]
 
 
 def _check_beginning(path: Path, beginning: bytes) -> None:

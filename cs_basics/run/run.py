@@ -24,6 +24,7 @@ from cs_basics.run.samples import write_samples
 from cs_basics.run.saving import MAX_UNSAVED_S
 from cs_basics.run.stopping import StopSignals
 from cs_basics.run.trainer import Trainer
+from cs_basics.run.wandb_sink import Wandb
 from cs_basics.settings.run import TrainConfig
 
 logger = logging.getLogger(__name__)
@@ -197,12 +198,15 @@ class Run:
 
     @contextlib.contextmanager
     def watched(self, trainer: Trainer, find: Find | None) -> Generator[MetricsLog]:
-        """Keep metrics, console and report up to date, however the run ends."""
+        """Keep metrics, console, wandb and report up to date, however the run ends."""
         config, folder, is_first = self.config, self.folder, self.world.is_first
-        with MetricsLog(folder.metrics if is_first else None, trainer.num_metrics_bytes) as log:
+        with (
+            MetricsLog(folder.metrics if is_first else None, trainer.num_metrics_bytes) as log,
+            Wandb(config.run.wandb if is_first else "disabled", config, folder.path) as wandb,
+        ):
             size = sum(p.numel() for p in trainer.model.parameters())
             report = Report(folder, config, log, find, size, self.clock)
-            for sink in (Console(), report):
+            for sink in (Console(), wandb, report):
                 log.add(sink)
             if is_first:
                 report.write("running", is_running=True)  # What draws is loaded before the updates.
@@ -210,6 +214,7 @@ class Run:
                 yield log
                 if is_first:
                     report.write("finished")
+                    wandb.log_samples(self.samples)
             except BaseException as error:
                 if is_first:
                     report.write(str(error) or type(error).__name__)

@@ -116,6 +116,8 @@ class RunConfig:
     parallel: Literal["ddp", "fsdp", "tp"] = field(default="ddp", metadata=FREE)
     """With several processes (torchrun); ddp: each holds the whole model; fsdp: each holds a shard
     of every weight; tp: each computes its heads, hidden features and vocabulary entries."""
+    wandb: Literal["disabled", "offline", "online"] = field(default="disabled", metadata=FREE)
+    """Also log to Weights & Biases; offline runs can be uploaded later with `wandb sync`."""
 
     def __post_init__(self) -> None:
         if self.max_steps is None and self.max_minutes is None:

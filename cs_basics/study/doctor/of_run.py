@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 ROWS = slice(2)
 """Rows of the batch that is looked at before a run."""
 UPDATES = 6
-ALONE = {"fast": "off", "num_samples": 0, "device": "auto"}
+ALONE = {"fast": "off", "num_samples": 0, "device": "auto", "wandb": "disabled"}
 """Settings of a run that is looked at."""
 
 

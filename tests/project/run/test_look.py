@@ -7,10 +7,16 @@ import subprocess
 import pytest
 
 from cs_basics.run import look
-from cs_basics.run.look import look_at_text
+from cs_basics.run.look import look_at_text, shared
 
 END = "<|endoftext|>"
 STORY = f"Once upon a time there was a cat.\nIt sat on the mat.\n{END}\n"
+
+
+def story(number):
+    """A story that has hardly a window in common with another one."""
+    words = [f"{number * 7919 * place % 100_003:x}" for place in range(1, 120)]
+    return f"{' '.join(words)}.\n{END}\n"
 
 
 @pytest.fixture
@@ -121,3 +127,17 @@ def test_the_training_text_is_refused_as_validation_text(said, tmp_path):
     (tmp_path / "train.txt").write_text(STORY)
     with pytest.raises(ValueError, match=r"is the same as the training text"):
         said(STORY.encode(), train=tmp_path / "train.txt")
+
+
+@pytest.mark.parametrize("num_leaked", [0, 50])
+@pytest.mark.parametrize("block_bytes", [1 << 20, 999])
+def test_the_share_of_validation_text_in_the_training_text_is_that_share(
+    said, tmp_path, monkeypatch, num_leaked, block_bytes
+):
+    monkeypatch.setattr(look, "BLOCK_BYTES", block_bytes)
+    train = tmp_path / "train.txt"
+    stories = [story(number) for number in range(1, 201)]
+    train.write_text("".join([*map(story, range(300, 900)), *stories[:num_leaked]]))
+    told = said("".join(stories).encode(), train=train)
+    assert shared(tmp_path / "text.txt", train) == pytest.approx(num_leaked / 200, abs=0.03)
+    assert ("of what follows its line ends stands in" in told) == (num_leaked > 0)

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 import types
 import xml.etree.ElementTree as ET
 
@@ -15,6 +16,7 @@ from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
 from cs_basics.run.report import INTERVAL_S, MAX_POINTS, Report, contents
 from cs_basics.run.run import train_run
 from cs_basics.run.trainer import Trainer
+from cs_basics.run.wandb_sink import Wandb
 from cs_basics.settings.presets import PRESETS
 
 CONFIG = PRESETS["debug"][1]
@@ -31,6 +33,84 @@ def test_a_sample_that_fails_costs_neither_a_checkpoint_nor_the_run(
     assert [path.stem for path in folder_of(tiny_config).all_checkpoints()][-1] == "step-00000004"
     assert caplog.text.count("no sample: TypeError: softmax() got") == 3
     assert "# Samples" in folder_of(tiny_config).samples.read_text()
+
+
+class FailingWandb(types.ModuleType):
+    """A wandb of which one function fails, as it does without a disk, a network or its service."""
+
+    def __init__(self, broken):
+        super().__init__("wandb")
+        self.calls, self.given = [], {}
+
+        def make(name):
+            def call(*_, **given):
+                self.calls.append(name)
+                self.given[name] = given
+                if name == broken:
+                    raise (SystemExit if broken == "log" else RuntimeError)(f"{name} is broken")
+                return self
+
+            return call
+
+        for name in ("login", "init", "log", "finish", "Table", "Settings"):
+            setattr(self, name, make(name))
+
+
+@pytest.mark.parametrize("broken", ["init", "log", "finish", "Table", "Settings", "import"])
+def test_wandb_may_fail_anywhere_and_is_told_of_once(tmp_path, monkeypatch, caplog, broken):
+    fake = FailingWandb(broken)
+    monkeypatch.setitem(sys.modules, "wandb", None if broken == "import" else fake)
+    path = tmp_path / "metrics.jsonl"
+    with Wandb("online", CONFIG, tmp_path) as wandb, MetricsLog(path) as log:
+        log.add(wandb)
+        for step in range(3):
+            log.log({"step": step, "train/loss": 1.0})
+        wandb.log_samples(["a story"])
+    assert len(read_metrics(tmp_path / "metrics.jsonl")) == 3
+    assert caplog.text.count("wandb: not used any more") == 1
+    # Where the service cannot be reached, the disk is tried.
+    assert fake.calls.count(broken) == {"import": 0, "init": 2, "Settings": 2}.get(broken, 1)
+
+
+@pytest.mark.parametrize("broken", ["init", "login"])
+def test_without_a_network_a_run_is_kept_offline_and_its_end_says_how_to_send_it(
+    tmp_path, monkeypatch, caplog, broken
+):
+    fake, folder = FailingWandb(None), tmp_path / "my run"
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    works = getattr(fake, broken)
+
+    def fail_online(**given):
+        if given.get("mode") != "offline":
+            raise OSError("no such host")
+        return works(**given)
+
+    setattr(fake, broken, fail_online)
+    caplog.set_level("INFO")
+    with Wandb("online", CONFIG, folder) as wandb:
+        assert fake.given["init"]["mode"] == "offline"
+        wandb.log({"step": 1})
+    said = [record.message for record in caplog.records]
+    assert said[0].startswith("wandb: connecting")
+    assert said[1:] == [
+        "wandb: the run is kept offline: no such host",
+        f"wandb: kept offline; `wandb sync '{folder}/wandb'/offline-run-*` sends it",
+    ]
+
+
+def test_what_wandb_is_sent_and_that_a_resumed_run_goes_on_under_its_id(tmp_path, monkeypatch):
+    fake = FailingWandb(None)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    for known in ("[0-9a-f]{8}", "a1b2c3d4"):
+        with Wandb("online", CONFIG, tmp_path) as wandb:
+            assert re.fullmatch(known, fake.given["init"]["id"])
+            assert fake.given["init"]["resume"] == "allow"
+            wandb.log({"step": 1})
+            wandb.log_samples(["a story"])
+        # As wandb names its folders.
+        (tmp_path / "wandb" / "run-20261128_031523-a1b2c3d4").mkdir(parents=True, exist_ok=True)
+    one = ["login", "Settings", "init", "log", "Table", "log", "finish"]
+    assert fake.calls == one * 2
 
 
 def test_samples_lie_among_the_rows_and_apart_from_the_numbers(tmp_path):

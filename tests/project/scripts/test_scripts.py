@@ -215,6 +215,12 @@ def test_the_corpus_is_written_where_no_text_is_given(succeeds, tmp_path, monkey
     assert 20_000 <= (folder / "corpus" / "valid.txt").stat().st_size < 100_000
 
 
+def test_wandb_offline_keeps_the_run_on_disk_without_a_login(train, tmp_path, monkeypatch):
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    train("--max-steps", 1, "--wandb", "offline")
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*"))
+
+
 def test_ctrl_c_while_the_text_is_prepared_keeps_what_is_done_and_says_how_to_go_on(
     script, succeeds, tiny, tmp_path, monkeypatch
 ):
