@@ -8,7 +8,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.fast.adamw import FusedAdamW
-from cs_basics.fast.compilation import compile_if_possible, path_that_stops_the_compiler
+from cs_basics.fast.compilation import (
+    compile_if_possible,
+    path_that_stops_the_compiler,
+    reason_not_to_compile,
+)
 from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
 from cs_basics.fast.muon import StackedMuon
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
@@ -68,9 +72,11 @@ def compile_training(
 
 def compile_here(model: nn.Module, dtype: torch.dtype, num_positions: int) -> LossFunction:
     """Compile the loss of one model in this process."""
-    use_kernel(model)
+    device = next(model.parameters()).device
+    if reason_not_to_compile(device) is None:
+        use_kernel(model)  # By the same compiler, which would fail once more.
     loss_of = loss_function(model, dtype, num_positions)
-    compiled = compile_if_possible(loss_of, next(model.parameters()).device)
+    compiled = compile_if_possible(loss_of, device)
     if is_chunked(model, num_positions):
         return compiled  # Its forward computes the gradients too, but only with grad enabled.
 

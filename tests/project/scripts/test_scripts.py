@@ -297,4 +297,5 @@ def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(tiny, tmp_pat
     result = python("scripts/train.py", *tiny[1:], "--fast", "auto", env=environment)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("torch.compile does not work here, so the run is not compiled") == 1
+    assert "kernel" not in result.stdout, "one cause, one line"
     assert "Traceback" not in result.stderr
