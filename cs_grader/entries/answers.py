@@ -97,18 +97,18 @@ class Answers:
 
 
 @contextlib.contextmanager
-def asked(tier: str, stage: Stage, kind: str, run: Path) -> Generator[Answers]:
+def asked(isolation: str, stage: Stage, kind: str, run: Path) -> Generator[Answers]:
     """Start a process that answers questions of one kind.
 
     Args:
-        tier: The kind of wall.
+        isolation: The kind of wall.
         stage: What it sees, all of it read-only.
         kind: "encode", "decode" or "logits".
         run: The run folder, inside the stage.
     """
     with (
         tempfile.TemporaryFile() as output,
-        wall.running(tier, stage, PROGRAM, [kind, str(run)], output) as process,
+        wall.running(isolation, stage, PROGRAM, [kind, str(run)], output) as process,
     ):
         assert process.stdin is not None
         assert process.stdout is not None

@@ -23,12 +23,12 @@ Tell = Callable[[str, str, int, int], None]
 
 
 def run_again(
-    tier: str, stage: Stage, arguments: list[str], text: bytes, limit_s: float, tell: Tell
+    isolation: str, stage: Stage, arguments: list[str], text: bytes, limit_s: float, tell: Tell
 ) -> Path:
     """Train behind the wall, for so long at most.
 
     Args:
-        tier: The kind of wall.
+        isolation: The kind of wall.
         stage: As `wall.build_stage` makes it.
         arguments: Those of scripts/train.py, without texts and folder.
         text: The training text.
@@ -48,7 +48,7 @@ def run_again(
         given += [f"--{role}-text", f"{stage.root}/{role}.txt"]
     with tempfile.TemporaryFile() as output:
         started = wall.running(
-            tier, stage, "scripts/train.py", [*arguments, *given], output, is_training=True
+            isolation, stage, "scripts/train.py", [*arguments, *given], output, is_training=True
         )
         began = time.monotonic()
         with started as process:

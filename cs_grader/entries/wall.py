@@ -59,7 +59,7 @@ def out_of(stage: Stage) -> Path:
 
 @contextlib.contextmanager
 def running(
-    tier: str,
+    isolation: str,
     stage: Stage,
     program: str,
     arguments: Sequence[str],
@@ -70,7 +70,7 @@ def running(
     """Run a program behind the wall, and kill it and all that it started at the end of the block.
 
     Args:
-        tier: "bubblewrap" or "process".
+        isolation: "bubblewrap" or "process".
         stage: What it sees.
         program: Its place in the stage.
         arguments: The program's arguments.
@@ -78,7 +78,7 @@ def running(
             its stdin and stdout are pipes.
         is_training: Whether it may start programs, compile, and write to `out_of` the stage.
     """
-    has_uid = tier == "bubblewrap" and sandbox.has_real_root()
+    has_uid = isolation == "bubblewrap" and sandbox.has_real_root()
     settings = {
         "uid": sandbox.own_uid() if has_uid else None,
         "processes": LIMITS.processes,
@@ -87,14 +87,14 @@ def running(
         "may_start_programs": is_training,
     }
     python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/inside/launch.py"]
-    command = sandbox.wall(tier, stage, LIMITS)
+    command = sandbox.wall(isolation, stage, LIMITS)
     variables = {
         "OMP_NUM_THREADS": str(THREADS),
         "MKL_NUM_THREADS": str(THREADS),
         "GOMP_SPINCOUNT": "10000",  # As scripts/process.py has it: a thread that waits sleeps soon.
         "PYTHONPATH": os.pathsep.join(f"{stage.root}/{name}" for name in ("code", "scripts", "")),
     }
-    environment = sandbox.environment(stage, tier) | variables
+    environment = sandbox.environment(stage, isolation) | variables
     if is_training:
         del environment["TORCH_COMPILE_DISABLE"]
     if command:

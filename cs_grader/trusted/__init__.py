@@ -6,7 +6,7 @@ Read it in this order.
     clean_copy.py   a folder that takes only harmless files
     copying.py      a folder or a zip becomes a clean copy
     sandbox.py      the folders of a sandbox, the wall around it, and its limits
-    tiers.py        which walls work here: bubblewrap, another user, or a plain process
+    isolation.py        which walls work here: bubblewrap, another user, or a plain process
     connection.py   sends a probe into the sandbox and receives what comes back
     answer.py       what came of a probe, rebuilt from what the sandbox sent
     unchanged.py    what became of the tensors that a probe gave

@@ -33,8 +33,8 @@ from cs_grader.trusted.examination import (
     rubric_of,
 )
 from cs_grader.trusted.hidden import check_secret
+from cs_grader.trusted.isolation import choose_isolation
 from cs_grader.trusted.submissions import Submission, find_submissions, passed_over
-from cs_grader.trusted.tiers import choose_tier
 
 
 def main(
@@ -103,7 +103,7 @@ def main(
     remove_remains()
     terms = Terms(
         tests=tests.resolve(),
-        tier=choose_tier(require_isolation),
+        isolation=choose_isolation(require_isolation),
         secret=secret,
         problems=problems,
         budget_s=minutes * 60,

@@ -36,7 +36,7 @@ from cs_grader.entries.evaluation import bits_per_byte
 from cs_grader.entries.rerun import START_S, run_again
 from cs_grader.results.markdown import code, escape
 from cs_grader.trusted.clean_copy import RefusedError
-from cs_grader.trusted.tiers import why_not
+from cs_grader.trusted.isolation import why_not
 
 MAX_SEEDS = 11
 

@@ -94,7 +94,7 @@ def test_a_missing_program_is_named_with_its_package_and_counted(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     told = programs.why_not.__wrapped__
     assert told("g++") == "g++ not installed (Debian: apt-get install g++)"
-    needs = TESTS / "project" / "grader" / "test_tiers.py"
+    needs = TESTS / "project" / "grader" / "test_isolation.py"
     finished = run_pytest(needs, "-k", "leaves_something", "-n", "1", folder=TESTS.parent)
     last = "1 test skipped: bwrap not installed (Debian: apt-get install bubblewrap)"
     assert finished.stdout.splitlines()[-1] == last

@@ -178,7 +178,10 @@ def test_every_item_that_is_called_trivial_exists(items_of):
 
 def test_the_grader_gives_the_points_of_the_report():
     terms = Terms(
-        tests=report.RUBRIC_FILE.parent, tier="process", secret="", problems=("tokenizer", "silu")
+        tests=report.RUBRIC_FILE.parent,
+        isolation="process",
+        secret="",
+        problems=("tokenizer", "silu"),
     )
     marking = Examination(name="ada", terms=terms)
     names = ["test_encode_x", "test_encode_iterable_y", "test_decode_z", "test_silu_w"]
