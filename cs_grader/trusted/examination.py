@@ -49,7 +49,7 @@ class Terms:
     tests: Path
     """The folder of the examination; nothing of a submission is ever written there."""
     isolation: str
-    """How submissions are walled off: one of isolation.ISOLATIONS."""
+    """How submissions are isolated: one of isolation.ISOLATIONS."""
     secret: str
     """What the hidden inputs are drawn from (hidden.py); "" if there are none."""
     problems: tuple[str, ...]

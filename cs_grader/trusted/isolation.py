@@ -1,4 +1,4 @@
-"""Which walls there are around a submission, and which of them work on this machine.
+"""Which kinds of sandbox there are, and which of them work on this machine.
 
     bubblewrap  namespaces: no network, no other process, nothing to read but libraries and the
                 submission, nothing to write but a little memory
@@ -28,7 +28,7 @@ from cs_grader.trusted import sandbox
 from cs_grader.trusted.sandbox import Stage, bare_stage
 
 ISOLATIONS = ("bubblewrap", "uid", "process")
-LEAST_WALL = "uid"
+LEAST = "uid"
 PACKAGE = Path(__file__).parents[1]
 # No submission may read the grader, the reference or the examination.
 CLOSED = (PACKAGE, PACKAGE.parent / "cs_basics", PACKAGE.parent / "tests")
@@ -59,16 +59,16 @@ print(json.dumps({"network": can(connect), "open": open_ones}))
 
 
 def choose_isolation(required: str | None = None) -> str:
-    """Return the strongest kind of wall that works here.
+    """Return the strongest isolation that works here.
 
     Args:
-        required: Accept this kind or a stronger one only. A plain process is hardly a wall: it
+        required: Accept this kind or a stronger one only. A plain process is hardly a sandbox: it
             has to be asked for by name.
 
     Raises:
         ValueError: None that is strong enough works; says why.
     """
-    weakest = ISOLATIONS.index(required or LEAST_WALL)
+    weakest = ISOLATIONS.index(required or LEAST)
     reasons: list[str] = []
     for isolation in ISOLATIONS[: weakest + 1]:
         reason = why_not(isolation)
@@ -85,7 +85,7 @@ def choose_isolation(required: str | None = None) -> str:
 
 
 def why_not(isolation: str) -> str:
-    """Say why a kind of wall does not work here; "" if it does."""
+    """Say why an isolation does not work here; "" if it does."""
     if isolation == "process":
         return ""
     if not sys.platform.startswith("linux"):
@@ -114,7 +114,7 @@ def _try(isolation: str, stage: Stage) -> str:
     settings = sandbox.settings_of(isolation, stage, sandbox.Limits())
     arguments = [str(stage.root), json.dumps(settings), *map(str, CLOSED)]
     python = [sandbox.interpreter(), "-P", "-s", "-B", "-c", PROBE]
-    command = [*sandbox.wall(isolation, stage, sandbox.Limits()), *python]
+    command = [*sandbox.command(isolation, stage, sandbox.Limits()), *python]
     try:
         finished = subprocess.run(
             [*command, *arguments],

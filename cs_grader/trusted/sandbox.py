@@ -1,6 +1,6 @@
-"""The wall around a submission: what stands in it, what may be used in it, how it is put up.
+"""The sandbox of a submission: what lies in it, what may be used in it, how it is started.
 
-isolation.py says which kinds of wall there are.
+isolation.py says which kinds there are.
 """
 
 import contextlib
@@ -204,8 +204,8 @@ def environment(stage: Stage, isolation: str) -> dict[str, str]:
     }
 
 
-def wall(isolation: str, stage: Stage, limits: Limits) -> list[str]:
-    """The command that puts up the wall; append to it what is to run inside."""
+def command(isolation: str, stage: Stage, limits: Limits) -> list[str]:
+    """The command that starts the sandbox; append what is to run inside."""
     if isolation != "bubblewrap":
         return []
     command = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
@@ -256,7 +256,7 @@ def _show(folder: Path) -> list[str]:
 def start(
     isolation: str, stage: Stage, limits: Limits, more: dict[str, Any], output: int
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Put up the wall with a worker behind it.
+    """Start the sandbox with a worker in it.
 
     Args:
         isolation: One of isolation.ISOLATIONS.
@@ -271,7 +271,7 @@ def start(
     settings = settings_of(isolation, stage, limits) | more
     program = str(stage.root / "cs_grader" / "sandbox" / "worker.py")
     worker = [interpreter(), "-P", "-s", "-B", program]
-    command = wall(isolation, stage, limits)
+    outer = command(isolation, stage, limits)
     if isolation != "bubblewrap":
         with contextlib.suppress(OSError):
             remove(stage.scratch)
@@ -284,7 +284,7 @@ def start(
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [*command, *worker, json.dumps(settings)],
+            [*outer, *worker, json.dumps(settings)],
             stdin=theirs.fileno(),
             stdout=output,
             stderr=output,

@@ -1,4 +1,4 @@
-"""Grade submissions that lie in folders, in this process and behind hardly a wall."""
+"""Grade submissions that lie in folders, in this process and in hardly a sandbox."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

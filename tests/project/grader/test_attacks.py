@@ -59,7 +59,7 @@ def num_workers():
 
 @pytest.mark.parametrize("which", CALLED, ids=lambda which: which.title)
 def test_attack_is_seen_for_what_it_is_and_the_next_probe_runs(connection, which):
-    if which.needs_wall and connection.isolation == "process":
+    if which.needs_sandbox and connection.isolation == "process":
         pytest.skip("a plain process does not withstand it")
     connection.patience = patience.Patience(2, 30)
     words = words_of(call(connection, which.module))

@@ -1,4 +1,4 @@
-"""Which walls there are, and what is inside of one; attacks/ has what each withstands."""
+"""Which kinds of sandbox there are, and what is inside of one; attacks/ has what each withstands."""
 
 import sys
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_another_user_needs_an_interpreter_that_others_may_enter(tmp_path, monke
 
 def test_the_empty_tmp_of_the_sandbox_hides_no_python_that_lies_there(tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [Path("/tmp/clone/.venv")])
-    command = sandbox.wall("bubblewrap", Stage(root=tmp_path), sandbox.Limits())
+    command = sandbox.command("bubblewrap", Stage(root=tmp_path), sandbox.Limits())
     assert command.index("--tmpfs") < command.index("/tmp/clone/.venv")
 
 

@@ -1,6 +1,6 @@
-"""Starts a program with an entry's code behind the wall that submissions are graded behind.
+"""Starts a program with an entry's code in the sandbox that submissions are graded in.
 
-The wall itself is trusted/sandbox.py: no network, no file but libraries and one folder, another
+The sandbox itself is trusted/sandbox.py: no network, no file but libraries and one folder, another
 user. A training differs from a submission in what it needs: threads, a compiler, a folder to write.
 """
 
@@ -67,7 +67,7 @@ def running(
     *,
     is_training: bool = False,
 ) -> Generator[subprocess.Popen[bytes]]:
-    """Run a program behind the wall, and kill it and all that it started at the end of the block.
+    """Run a program in the sandbox, and kill it and all that it started at the end of the block.
 
     Args:
         isolation: "bubblewrap" or "process".
@@ -87,7 +87,7 @@ def running(
         "may_start_programs": is_training,
     }
     python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/inside/launch.py"]
-    command = sandbox.wall(isolation, stage, LIMITS)
+    command = sandbox.command(isolation, stage, LIMITS)
     variables = {
         "OMP_NUM_THREADS": str(THREADS),
         "MKL_NUM_THREADS": str(THREADS),
@@ -130,7 +130,7 @@ def running(
 
 
 def _keep_to(processors: Sequence[int]) -> None:
-    """Prepare the process that becomes the wall: end with the verifier, use few processors."""
+    """Prepare the process that becomes the sandbox: end with the verifier, use few processors."""
     confine.die_with_parent()
     if processors:
         os.sched_setaffinity(0, processors)
