@@ -1,12 +1,14 @@
 """What is told of the failures, and what to do next."""
 
 import importlib
+import sys
 
 import pytest
 import report
 from compare import WrongAnswer, expect_equal
 from files import write_files
 from lacking import what_to_do
+from submission import PackagesFirst
 
 SILENT = {"diagnosis": None, "message": "values differ"}
 
@@ -58,6 +60,22 @@ def test_a_message_quotes_no_more_of_an_answer_than_anyone_reads():
     with pytest.raises(WrongAnswer) as raised:
         expect_equal([(b"/a" * 10**6, b"x")], [(b"a", b"b")], "merges")
     assert len(str(raised.value)) < 11_000
+
+
+def test_after_an_import_that_failed_others_say_the_same(tmp_path, monkeypatch):
+    write_files(
+        tmp_path,
+        {
+            "halfway/__init__.py": "import halfway.parts.one, not_there\n",
+            "halfway/parts/one.py": "",
+            "halfway/parts/other.py": "",
+        },
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [PackagesFirst(), *sys.meta_path])
+    for name in ("one", "other"):
+        with pytest.raises(ModuleNotFoundError, match="not_there"):
+            importlib.import_module(f"halfway.parts.{name}")
 
 
 def test_a_module_in_other_capitals_is_no_package_to_install(tmp_path, monkeypatch):
