@@ -26,7 +26,7 @@ def main(
 ) -> None:
     """Encode text files to token files, ready to train on.
 
-    After a kill or Ctrl-C the same command goes on: finished texts are skipped.
+    After a kill or Ctrl-C the same command continues: finished texts are skipped.
 
     Args:
         tokenizer: Tokenizer folder, written by scripts/train_tokenizer.py.
@@ -34,7 +34,7 @@ def main(
         out: Token file to write; for several texts a folder of token files, named after the texts.
         num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace token files that exist.
-        warn: Say what is odd about the texts.
+        warn: Warn about oddities of the texts.
     """
     if not text:
         raise ValueError("--text names no file: give at least one")

@@ -45,7 +45,7 @@ def main(
         dtype: Type of the matrix products; auto: whichever is faster here.
         fast: off: the model of the book. auto: its faster twin, compiled for a long text.
         checkpoint: latest, or best: the one with the lowest validation loss.
-        warn: Say what is odd about the text.
+        warn: Warn about oddities of the text.
     """
     keep_freed_memory()
     if batch_size < 1:

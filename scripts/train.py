@@ -45,11 +45,11 @@ class TrainCommand(TrainConfig):
     """Resume from the newest undamaged checkpoint of --run-dir (none: of the newest run of this
     preset)."""
     page: bool = True
-    """Make page.html at the end, in which the model writes and can be looked into."""
+    """Make page.html at the end, in which the model writes and can be inspected."""
     doctor: bool = True
     """Look for faults of model, loss and optimizer before the first update."""
     warn: bool = True
-    """Say what is odd about the texts."""
+    """Warn about oddities of the texts."""
 
     def config(self) -> TrainConfig:
         """Return the settings without the flags that only the command line has."""

@@ -33,7 +33,7 @@ def main(
         special_tokens: Strings that are one token each, such as the separator of documents.
         num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace a tokenizer that is already in the folder.
-        warn: Say what is odd about the text.
+        warn: Warn about oddities of the text.
     """
     if (out / "vocab.json").exists() and not overwrite:
         raise ValueError(f"--out {out} already holds a tokenizer: add --overwrite to replace it")
