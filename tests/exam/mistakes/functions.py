@@ -207,6 +207,9 @@ def softmax_values(x: Array, dim: int) -> Answers:
     answers = {
         "the maximum is not subtracted first, so exp overflows or underflows": naive
         / naive.sum(dim, keepdims=True),
+        "exp overflows, and nan is turned into 0: subtract the maximum first": np.nan_to_num(
+            naive / naive.sum(dim, keepdims=True)
+        ),
         "the maximum is taken over the whole tensor, not along dim, so slices underflow": shifted
         / shifted.sum(dim, keepdims=True),
         "exp(x - logsumexp(x)) is taken, which rounds large x: subtract the maximum first": (
@@ -269,6 +272,9 @@ def cross_entropy_value(logits: Array, targets: Array) -> Answers:
         "the sign is wrong": -mean,
         "the softmax underflows before its logarithm is taken: cancel log and exp": np.mean(
             -np.log(p)
+        ),
+        "the softmax underflows, and log(0) is turned into 0: cancel log and exp": np.mean(
+            np.where(p > 0, -np.log(p), 0)
         ),
         "the maximum is not subtracted first, so exp overflows": np.mean(
             np.log(np.exp(narrow).sum(-1)) - picked

@@ -13,9 +13,11 @@ from oracles.text import Merge, Reversed, tied
 from mistakes.encoding import (
     ANY_CASE,
     ASCII,
+    CURLY,
     GPT4,
     NO_LOOKAHEAD,
     OF_RE,
+    replaced,
     split_at_first,
     split_by_length,
 )
@@ -182,6 +184,11 @@ def bpe_merges(
         "contractions are split off in capitals, too: the pattern is case-sensitive": train(
             [t for s in segments for t in ANY_CASE.findall(s)]
         ),
+        "a curly apostrophe begins a contraction: only the straight one does": train(
+            [t for s in segments for t in CURLY.findall(s)]
+        ),
+        "merges are replaced in the text of all tokens, where a pair also fits the end of one token"
+        " and the start of the next": recounted(text, vocab_size, special_tokens, merge=replaced),
         r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next"
         " pre-token": train([t for s in segments for t in NO_LOOKAHEAD.findall(s)]),
         "the text is split by GPT-4's pattern, not by GPT-2's": train(

@@ -1,4 +1,4 @@
-"""Which kinds of sandbox there are, and what is inside of one; attacks/ has what each withstands."""
+"""Which kinds of sandbox there are, and what is in one; attacks/ has what each withstands."""
 
 import sys
 from pathlib import Path

@@ -20,6 +20,6 @@ function, `make test` calls it once, in each kind of sandbox, and looks at what 
     asking.py       calls one at the end of a connection
     grading.py      grades them with scripts/instructor/grade.py and compares
 
-Nothing here harms the machine if a sandbox does not hold: what could is bounded or checks first that
-it runs as another user.
+Nothing here harms the machine if a sandbox does not hold: what could is bounded or checks first
+that it runs as another user.
 """
