@@ -107,8 +107,6 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
             ],
         ),
         "the last merge is not known": encode(by_length, tokens_of=all_but_last.by_rank),
-        "merges are replaced in the text of all tokens, where a pair also fits the end of one token"
-        " and the start of the next": encode(by_length, tokens_of=wrong.as_text),
         "ids are numbered anew in the order of the vocabulary: use its own": [
             places[tokenizer["vocab"][token_id]] for token_id in right
         ]
@@ -262,12 +260,6 @@ class Merging:
 
         return joined_at(step, pretoken)
 
-    def as_text(self, pretoken: str) -> list[bytes]:
-        tokens = oracles.as_bytes(pretoken)
-        for merge in self.merges:
-            tokens = replaced(tokens, merge)
-        return tokens
-
     def looked_up(self, pretoken: str) -> list[bytes]:
         whole = pretoken.encode()
         return [whole] if whole in self.token_ids else self.by_rank(pretoken)
@@ -288,13 +280,6 @@ class Merging:
             tokens.append(rest[:size])
             rest = rest[size:]
         return tokens
-
-
-def replaced(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
-    """Join a pair by str.replace: also where a longer token ends or begins like it."""
-    left, right = pair[0].hex(), pair[1].hex()
-    spelled = " ".join(token.hex() for token in tokens).replace(f"{left} {right}", left + right)
-    return [bytes.fromhex(token) for token in spelled.split()]
 
 
 def joined_at(step: Callable[[list[bytes]], int | None], pretoken: str) -> list[bytes]:

@@ -17,15 +17,12 @@ from mistakes.encoding import (
     GPT4,
     NO_LOOKAHEAD,
     OF_RE,
-    replaced,
     split_at_first,
     split_by_length,
 )
 
 
-def bpe_merges(
-    text: bytes, vocab_size: int, special_tokens: Sequence[str]
-) -> dict[str, list[Merge]]:
+def bpe_merges(text: bytes, vocab_size: int, special_tokens: Sequence[str]) -> dict[str, Any]:
     decoded = text.decode("utf-8", "surrogateescape")
     segments = without_specials(decoded, special_tokens)
 
@@ -188,7 +185,10 @@ def bpe_merges(
             [t for s in segments for t in CURLY.findall(s)]
         ),
         "merges are replaced in the text of all tokens, where a pair also fits the end of one token"
-        " and the start of the next": recounted(text, vocab_size, special_tokens, merge=replaced),
+        " and the start of the next": tuple(
+            recounted(text, vocab_size, special_tokens, merge=merge)
+            for merge in (replaced, replaced_beside_it)
+        ),
         r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next"
         " pre-token": train([t for s in segments for t in NO_LOOKAHEAD.findall(s)]),
         "the text is split by GPT-4's pattern, not by GPT-2's": train(
@@ -280,6 +280,18 @@ def merged_once(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
         return list(tokens)
     index = pairs.index(pair)
     return [*tokens[:index], pair[0] + pair[1], *tokens[index + 2 :]]
+
+
+def replaced(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
+    """Join a pair by str.replace: also where a longer token ends or begins like it."""
+    left, right = pair[0].hex(), pair[1].hex()
+    spelled = " ".join(token.hex() for token in tokens).replace(f"{left} {right}", left + right)
+    return [bytes.fromhex(token) for token in spelled.split()]
+
+
+def replaced_beside_it(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
+    """The same in pre-tokens that have the pair, as an index of them finds."""
+    return replaced(tokens, pair) if pair in pairwise(tokens) else list(tokens)
 
 
 def again(segment: str, errors: str) -> str:
