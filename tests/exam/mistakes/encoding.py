@@ -197,8 +197,6 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
             released.append(before + found)
         return [*released, kept]
 
-    stripped = "".join(chunk.strip() for chunk in chunks)
-
     return {
         "each chunk is encoded on its own: tokens may cross from one chunk into the next": (
             one_by_one(chunks)
@@ -212,8 +210,6 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
         "text is encoded up to the last space of a chunk: a space belongs to the next pre-token": (
             one_by_one(released_at(" "))
         ),
-        "each chunk is stripped": one_by_one([stripped]),
-        "a space is put between chunks": one_by_one([" ".join(chunks)]),
         "a line end is put between chunks": one_by_one(["\n".join(chunks)]),
     }
 
