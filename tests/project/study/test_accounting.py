@@ -126,7 +126,7 @@ def test_inference_memory_holds_the_cache_that_generation_makes(config):
 
 
 GPT2_XL_FLAGS = shlex.split("""
-    --vocab-size 50257 --context-length 1024 --num-layers 48 --d-model 1600 --num-heads 25
+    stories --vocab-size 50257 --context-length 1024 --num-layers 48 --d-model 1600 --num-heads 25
     --d-ff 4288
 """)
 
@@ -151,7 +151,6 @@ def test_script_starts_from_a_preset(succeeds):
 @pytest.mark.parametrize(
     ("arguments", "finding"),
     [
-        (["--d-model", "64"], "missing: --vocab-size"),
         (["stories", "--num-heads", "7"], "not divisible by num_heads=7"),
         (["stories", "--batch-size", "0"], "batch_size=0"),
         (["stories", "--tokens-per-s", "10"], "tokens_per_s needs peak_tflops"),
