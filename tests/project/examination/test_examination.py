@@ -5,13 +5,13 @@ import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import page
 import pytest
 import report
 import torch
-from compare import id_of
 from files import write_files
 from probes.model import forward_if_supported
 from probes.training import takes_float64
@@ -178,6 +178,21 @@ def test_what_pytorch_has_not_implemented_is_no_blank(conftest):
     assert not conftest.is_blank(ValueError())
 
 
+def test_an_answer_counts_for_what_it_holds(conftest):
+    class Pair(NamedTuple):
+        left: bytes
+        right: bytes
+
+    class OneByOne(list):
+        def __init__(self):
+            super().__init__()
+
+    merges = OneByOne()
+    merges.append(Pair(b"a", b"b"))
+    copy = conftest.copied(merges)
+    assert (type(copy), copy) == (list, [(b"a", b"b")])
+
+
 def test_a_message_says_what_was_asked_what_came_back_and_which_mistake_it_is(examined):
     row = next(
         row for row in examined[1] if "test_silu_is_x_times_sigmoid[(2, 2, 2)]" in row["item"]
@@ -300,16 +315,6 @@ def test_a_wrong_option_gets_one_clear_line(conftest, option, value, complaint):
     config = SimpleNamespace(getoption={option: Path(value)}.get)
     with pytest.raises(pytest.UsageError, match=f"^{option} {value}: .*{complaint}$"):
         conftest.pytest_configure(config)
-
-
-def test_diagnoses_have_short_ids():
-    for diagnosis, short in {
-        "the squares are summed, not averaged": "the-squares-are-summed",
-        "dim is ignored: the sum runs along axis 1": "dim-is-ignored",
-        "W3 is left out": "w3-is-left-out",
-        "ReLU is the gate (that is ReGLU)": "relu-is-the-gate",
-    }.items():
-        assert id_of(diagnosis) == short
 
 
 @pytest.mark.parametrize("processes", [0, 2])
