@@ -324,15 +324,14 @@ def test_modules_that_would_not_join_are_refused(tmp_path):
 
     write(a='import { b } from "./b.js";\nexport const a = b;\n', b="export const b = 1;\n")
     assert joined_script("a", tmp_path) == "// b.js\nconst b = 1;\n\n// a.js\nconst a = b;\n"
-    write(b="export const c = 1;\n")
-    with pytest.raises(ValueError, match=r"a\.js imports b, which b\.js does not export"):
-        joined_script("a", tmp_path)
-    write(b="export const b = 1;\nconst a = 2;\n")
-    with pytest.raises(ValueError, match=r"both declare a"):
-        joined_script("a", tmp_path)
-    write(b="export default 1;\nexport const b = 1;\n")
-    with pytest.raises(ValueError, match=r"export default 1.*is of a form"):
-        joined_script("a", tmp_path)
+    for text, words in {
+        "export const c = 1;": r"a\.js imports b, which b\.js does not export",
+        "export const b = 1;\nconst a = 2;": "both declare a",
+        "export default 1;\nexport const b = 1;": r"export default 1.*is of a form",
+    }.items():
+        write(b=f"{text}\n")
+        with pytest.raises(ValueError, match=words):
+            joined_script("a", tmp_path)
 
 
 def test_a_run_ends_with_its_page_unless_told_otherwise(succeeds, trained, monkeypatch):
