@@ -224,9 +224,3 @@ def test_bytes_without_a_token_are_said_at_the_import(succeeds, caplog, exported
 def test_what_has_no_llama_form_is_refused(refused, make_run, tmp_path, choices, word):
     assert word in refused("export", make_run(**choices).path, "--out", tmp_path / "llama")
     assert not list(tmp_path.glob("llama*"))
-
-
-def test_what_exists_is_not_replaced(refused, exported, tmp_path):
-    (tmp_path / "there").mkdir()
-    assert "there already exists" in refused("import_llama", exported, "--out", tmp_path / "there")
-    assert not list((tmp_path / "there").iterdir())

@@ -18,6 +18,7 @@ from cs_basics.run.token_file import MAGIC
 COMMANDS = {
     "run": "generate run",
     "run/tokens": "train debug --run-dir run --resume",
+    "run/microscope.jsonl": "microscope run",
     "llama": "import_llama llama --out new",
 }
 """What reads the files of a folder."""
@@ -35,6 +36,10 @@ def change(old, new, path):
 
 def cut(size, path):
     path.write_bytes(path.read_bytes()[:size])
+
+
+def end_in(token_id, path):
+    path.write_bytes(path.read_bytes()[:-2] + token_id.to_bytes(2, "little"))
 
 
 def enlarge(size, path):
@@ -81,6 +86,7 @@ DAMAGED = [
     (CONFIG, partial(setting, "model", "d_model", {"d_model": 1}), "cannot be read: d_model="),
     (CONFIG, partial(setting, "data", "batch_size", -1), "cannot be read: batch_size="),
     (CONFIG, partial(setting, "model", "context_length", 10**9), "cannot be read: context_length="),
+    (CONFIG, partial(setting, "model", "d_ff", 96), "[96, 32]"),
     (VOCAB, partial(replace, b"{"), "vocab.json is not a JSON file"),
     (VOCAB, partial(replace, b"[" * 100_000), "vocab.json is nested too deeply"),
     (VOCAB, partial(replace, b'{"a": "b"}'), "must give each token an integer, not 'b'"),
@@ -96,6 +102,8 @@ DAMAGED = [
     (TOKENS, partial(change, b'"uint16"', b'"uint32"'), "damaged header"),
     (TOKENS, partial(change, b'"num_tokens": ', b'"num_tokens":-'), "damaged header"),
     (TOKENS, partial(replace, MAGIC + b"[" * 1007), "damaged header"),
+    (TOKENS, partial(end_in, 1299), "1299, but the vocabulary ends at 299"),
+    ("run/microscope.jsonl", partial(replace, b'{"windows": 8, "step": 0}'), "cannot be read"),
     (LLAMA, remove, "holds no config.json: give"),
     (LLAMA, partial(cut, 40), "config.json is not a JSON file"),
     (LLAMA, partial(field, model_type="gpt2"), 'model_type="gpt2"'),

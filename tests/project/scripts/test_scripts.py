@@ -258,22 +258,6 @@ def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(succeeds, 
     assert "vocab_size=257" in refused(*command, "--vocab-size", "257", "--resume")
 
 
-def test_ids_out_of_range_for_the_model_are_one_line(refused, trained):
-    tokens = trained / "tokens" / "valid.bin"
-    content = bytearray(tokens.read_bytes())
-    content[-2:] = (299 + 1000).to_bytes(2, "little")
-    tokens.write_bytes(content)
-    line = refused("train", "debug", "--run-dir", trained, "--resume")
-    assert "1299, but the vocabulary ends at 299" in line
-
-
-def test_a_checkpoint_of_another_shape_is_one_line(refused, trained):
-    settings = json.loads((trained / "config.json").read_text())
-    settings["settings"]["model"]["d_ff"] = 96
-    (trained / "config.json").write_text(json.dumps(settings))
-    assert re.search(r"ffn.w1.weight.*\[64, 32\].*\[96, 32\]", refused("generate", trained))
-
-
 def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, monkeypatch):
     commands = (
         ("generate", trained, "--seed", "1", "--max-tokens", "8", "--num-samples", "2"),

@@ -1,6 +1,5 @@
 """The microscope: what norms read and attention scores, of a model and of a run."""
 
-import json
 import math
 import shutil
 
@@ -143,9 +142,3 @@ def test_the_script_draws_and_follows(succeeds, folder):
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"2 steps of {folder.path}, drawn in {picture}" in finished.out
     assert "2.ln1" in finished.out
-
-
-def test_a_damaged_record_is_one_line(refused, folder):
-    kept = folder.path / "microscope.jsonl"
-    kept.write_text(json.dumps({"windows": 8, "step": 0}))
-    assert "microscope.jsonl cannot be read" in refused("microscope", folder.path)
