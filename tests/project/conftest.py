@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import browser
-import programs
+import missing_programs
 import pytest
 import torch
 from hypothesis import settings
@@ -53,7 +53,7 @@ def pytest_collection_finish():
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     for marker in item.iter_markers("needs"):
-        if reason := programs.why_not(*marker.args):
+        if reason := missing_programs.why_not(*marker.args):
             item.user_properties.append(("missing", reason))
             pytest.skip(reason)
 

@@ -3,7 +3,7 @@
 import sys
 import warnings
 
-import programs
+import missing_programs
 import pytest
 from files import write_files
 from processes import python
@@ -92,7 +92,7 @@ def test_what_a_file_needs_and_is_not_here_costs_only_what_imports_it(rows):
 def test_a_missing_program_is_named_with_its_package_and_counted(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    told = programs.why_not.__wrapped__
+    told = missing_programs.why_not.__wrapped__
     assert told("g++") == "g++ not installed (Debian: apt-get install g++)"
     needs = TESTS / "project" / "grader" / "test_tiers.py"
     finished = run_pytest(needs, "-k", "leaves_something", "-n", "1", folder=TESTS.parent)

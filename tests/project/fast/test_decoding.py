@@ -4,8 +4,8 @@ import copy
 
 import pytest
 import torch
-from models import FORMS, fast_twin, small_model
 from processes import ROOT
+from small_models import FORMS, fast_twin, small_model
 
 from cs_basics.fast import cached, decoding
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from models import SIZES
 from page_cases import (
     FORMS,
     MARKUP,
@@ -16,6 +15,7 @@ from page_cases import (
     write,
     write_valid_tokens,
 )
+from small_models import SIZES
 
 from cs_basics.generate import Sampling, generate
 from cs_basics.interop.page_book import book_lines

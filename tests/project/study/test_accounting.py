@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 import torch
-from models import FORMS
+from small_models import FORMS
 from torch.utils.flop_counter import FlopCounterMode
 
 from cs_basics.fast.cached import DecodingLM, KVCache

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from run_files import folder_of, write_token_file
+from small_models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from torch import nn
 
 from cs_basics.run.clock import Clock

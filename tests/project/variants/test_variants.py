@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from models import (
+from small_models import (
     FORMS,
     NORM_FORMULAS,
     SIZES,
