@@ -164,25 +164,6 @@ def test_a_trained_model_writes_the_same_in_transformers_and_comes_back(llama, f
     assert (settings.temperature, settings.top_p) == (SAMPLING.temperature, SAMPLING.top_p)
 
 
-def test_the_scripts_export_import_write_measure_and_train_on(
-    script, succeeds, make_run, texts, of_texts, tmp_path
-):
-    run, out, back = make_run(num_kv_heads=2), tmp_path / "llama", tmp_path / "back"
-    result = script("export", run.path, "--out", out)
-    assert (result.code, result.err) == (0, "")
-    assert 'pipeline("text-generation"' in result.out
-    shorter = ["--context-length", "32", *of_texts]
-    result = script("import_llama", out, "--out", back, *shorter, "--max-steps", "3")
-    assert (result.code, result.err) == (0, "")
-    assert back.joinpath("config.json").exists()
-    same = ["--prompt", "Once", "--seed", "3", "--max-tokens", "20"]
-    assert script("generate", back, *same).out == script("generate", run.path, *same).out
-    succeeds("evaluate", back, "--text", texts[1])
-    more = ["--run-dir", back, "--resume", "--device", "cpu", "--fast", "off", "--num-samples", "1"]
-    result = succeeds("train", "stories", *more)
-    assert RunFolder(back).all_checkpoints()[-1].name == "step-00000003.pt"
-
-
 def test_rows_of_no_token_are_left_out_and_the_model_is_trained_further(make_run, texts, tmp_path):
     export_llama(make_run(vocab_size=420), tmp_path / "llama")
     import_llama(

@@ -59,34 +59,6 @@ def test_help_explains_every_option(succeeds, name, monkeypatch):
         assert not explanation.startswith("("), invocation
 
 
-def test_train_generate_evaluate(train, succeeds, texts, tmp_path):
-    folder = tmp_path / "run"
-    result = train()
-    for expected in ("bits per byte", str(folder / "report.html"), "scripts/generate.py"):
-        assert expected in result.out
-    assert "step     20" in result.out
-    assert "overfitted" not in result.out
-
-    written = succeeds("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
-    assert written.out.startswith("Once upon a time")
-    asked = ["--prompt", "One day", "The", "--num-samples", "2", "--max-tokens", "9", "--seed", "5"]
-    alone = succeeds("generate", folder, *asked)
-    together = succeeds("generate", folder, *asked, "--batch-size", "3")
-    assert together.out == alone.out
-    assert together.out.count("---") == 8
-    stopped = succeeds("generate", folder, "--stop-strings", "e", "a", "--max-tokens", "60").out
-    assert not set("ea") & set(stopped)
-
-    measured = succeeds("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
-    row = json.loads(measured.out)
-    last = read_metrics(folder / "metrics.jsonl")[-1]
-    assert row["loss"] == pytest.approx(last["final/loss"], rel=1e-5)
-    assert row["bits_per_byte"] == pytest.approx(last["final/bits_per_byte"], rel=1e-5)
-    assert row["tokens_per_s"] > 0
-    for_people = succeeds("evaluate", folder, "--text", texts[1], "--dtype", "float32")
-    assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
-
-
 def test_a_run_that_was_better_before_its_end_says_so(train, trained):
     note = {"checkpoint": "step-00000015.pt", "validation_loss": 0.5}
     RunFolder(trained).best.write_text(json.dumps(note))
