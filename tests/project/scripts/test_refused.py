@@ -129,7 +129,6 @@ REFUSED = {
     f"{RESUME} --d-ff {PRESETS_D_FF}": "was started with d_ff=64",
     "generate run --top-p 0": "top_p=0",
     f"generate run --seed {2**63}": f"seed={2**63} must be 0",
-    "import_llama llama --out run": "run already exists",
     "share unfinished --out new": "holds no checkpoint",
     "share run --out text.txt/in/a.html": "text.txt is not a folder",
     "export run --out tokenizer": "tokenizer already exists",
