@@ -85,6 +85,7 @@ def numbered(text):
     return re.sub(r"(?<![\w.'\"])[A-Za-z_]\w*", number, text)
 
 
+@functools.cache
 def as_written(source, function):
     """Return pairs of lines of a body, without the white space."""
     body = without_docstring(function)

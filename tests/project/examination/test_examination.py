@@ -317,7 +317,7 @@ def test_a_wrong_option_gets_one_clear_line(conftest, option, value, complaint):
         conftest.pytest_configure(config)
 
 
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, processes):
     broken = {
         "pyproject.toml": '[project]\nname = "lm"\nversion = "1"\nrequires-python = ">=9.1"\n'

@@ -1,6 +1,5 @@
 """The bank is whole, and its runner tells what is judged rightly from what is not."""
 
-import datetime
 import json
 import os
 from collections import Counter
@@ -12,6 +11,7 @@ from bank.verdict import CONTROL, naming
 from compare import EXPLANATION
 from processes import python
 from report import RUBRIC
+from turns import todays
 
 SAMPLE = {
     "rmsnorm: eps is missing": "rightly",
@@ -82,7 +82,7 @@ def test_a_sample_is_judged_as_the_bank_says(pytestconfig):
     """Where slow tests run, another tenth of all limits each day; all: lab.campaigns.faults."""
     limits = [case.title for case in CASES if case.kind == "limits"]
     is_quick = pytestconfig.option.markexpr == "not slow"
-    limits = LIMITS if is_quick else limits[datetime.date.today().toordinal() % 10 :: 10]
+    limits = LIMITS if is_quick else todays(limits, 10)
     path = {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/exam:tests/project"}
     asked = [json.dumps([*SAMPLE]), json.dumps(limits)]
     finished = python("-c", EXAMINE, *asked, env=os.environ | path, check=True)

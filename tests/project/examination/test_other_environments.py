@@ -95,6 +95,6 @@ def test_a_missing_program_is_named_with_its_package_and_counted(monkeypatch):
     told = missing_programs.why_not.__wrapped__
     assert told("g++") == "g++ not installed (Debian: apt-get install g++)"
     needs = TESTS / "project" / "grader" / "test_tiers.py"
-    finished = run_pytest(needs, "-k", "leaves_something", "-n", "1", folder=TESTS.parent)
+    finished = run_pytest(needs, "-k", "leaves_something", "-p", "no:xdist", folder=TESTS.parent)
     last = "1 test skipped: bwrap not installed (Debian: apt-get install bubblewrap)"
     assert finished.stdout.splitlines()[-1] == last
