@@ -3,7 +3,7 @@
 # make check   formatting, lint, types, import directions, size of each room
 # make rules   the from-scratch rule alone, which make check begins with
 # make lab     try the laboratory in small (lab/README.md)
-# make zoo     grade 164 odd or hostile submissions twice: does each get what it deserves?
+# make zoo     grade 165 odd or hostile submissions twice: does each get what it deserves?
 # make system  install what is not Python (Debian): a C++ compiler for torch.compile, bubblewrap
 #              for the grader, Chromium for the tests of its pages
 # make llama_cpp

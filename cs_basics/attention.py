@@ -13,10 +13,12 @@ from cs_basics.rope import RotaryPositionalEmbedding
 class CausalSelfAttention(nn.Module):
     """Let every position look at itself and the ones before it, with several heads in parallel.
 
-    Vaswani et al. 2017, sec. 3.2.2 (https://arxiv.org/abs/1706.03762), without biases. The heads'
-    query matrices are stacked into one, and so are those of keys and of values: rows h * d_head to
-    (h + 1) * d_head - 1 belong to head h. Its state dict has `q_proj.weight`, `k_proj.weight`,
-    `v_proj.weight` and `output_proj.weight`, each (d_model, d_model).
+    Later positions are hidden, as the model is to predict the next token. Each head can look for
+    something different, and `output_proj` mixes what they found. Vaswani et al. 2017, sec. 3.2.2
+    (https://arxiv.org/abs/1706.03762), without biases. The heads' query matrices are stacked into
+    one, and so are those of keys and of values: rows h * d_head to (h + 1) * d_head - 1 belong to
+    head h. Its state dict has `q_proj.weight`, `k_proj.weight`, `v_proj.weight` and
+    `output_proj.weight`, each (d_model, d_model).
 
     Args:
         d_model: Size of the last axis of input and output.

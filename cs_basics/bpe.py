@@ -73,8 +73,8 @@ def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[
     counts = list(pretoken_counts.values())
     splits = [[SINGLE_BYTES[byte] for byte in pretoken] for pretoken in pretoken_counts]
     pair_counts: Counter[Merge] = Counter()
-    # For each pair, where in `splits` the pre-tokens stand that have it, and perhaps some that had
-    # it once: merging leaves those as they are.
+    # For each pair, the indices in `splits` of the pre-tokens that have it, and perhaps of some
+    # that had it once: merging leaves those as they are.
     indices: defaultdict[Merge, set[int]] = defaultdict(set)
     for index, (tokens, count) in enumerate(zip(splits, counts, strict=True)):
         for pair in pairwise(tokens):
@@ -88,7 +88,7 @@ def learn_merges(pretoken_counts: Mapping[bytes, int], num_merges: int) -> list[
         for index in indices.pop(best):
             for pair in pairwise(splits[index]):
                 pair_counts[pair] -= counts[index]
-                if pair_counts[pair] == 0:  # Else it could be merged once no real pair is left.
+                if pair_counts[pair] == 0:  # A pair that is gone must not be merged.
                     del pair_counts[pair]
             splits[index] = merge_pair(splits[index], best)
             for pair in pairwise(splits[index]):
@@ -128,7 +128,7 @@ def count_merges(vocab_size: int, special_tokens: Sequence[str]) -> int:
     """Return how many merges fit into a vocabulary, after the 256 bytes and the special tokens.
 
     Raises:
-        ValueError: A special token is empty or repeated, or there are too many for vocab_size.
+        ValueError: A special token is empty or repeated, or vocab_size is too small.
     """
     check_special_tokens(special_tokens)
     num_others = 256 + sum(len(token.encode("utf-8")) > 1 for token in special_tokens)

@@ -50,7 +50,7 @@ def load_checkpoint(
         The number of updates made.
 
     Raises:
-        RuntimeError: The weights do not fit; the message names them. Those that fit may be loaded.
+        RuntimeError: The weights do not fit; the message names them. The others may be loaded.
         ValueError: The parameter groups do not fit. The weights are loaded by then.
         Exception: Whatever `torch.load` raises for a missing or damaged file; KeyError, TypeError
             or the like for a file that holds something else.

@@ -1,7 +1,7 @@
 """The model's functions, which have no weights: the first of the model's files to read.
 
 Annotations give the shapes: `Float[Tensor, "... d"]` is a float tensor with any leading axes
-and a last axis named d; `{self.d}` is an axis of that size, "" a scalar, and " d" a single axis.
+and a last axis named d; `{self.d}` an axis of the size self.d, "" a scalar, and " d" a single axis.
 Tested by `make test ARGS="-k 'softmax or silu or cross_entropy or attention'"`.
 """
 
@@ -49,7 +49,7 @@ def cross_entropy(
 ) -> Float[Tensor, ""]:
     """Average -log softmax(logits)[target], the natural logarithm, over all positions.
 
-    Its unit is the nat. An improbable target gives a large loss, not log(0): none is rounded to 0.
+    Its unit is the nat. An improbable target gives a large loss, not an infinite one.
 
     >>> cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 200.0]]), torch.tensor([1, 0]))
     tensor(100.3466)
@@ -89,6 +89,7 @@ def scaled_dot_product_attention(
     """Average the values, weighted by how well each query matches each key.
 
     softmax(q k^T / sqrt(d_k)) v; Vaswani et al. 2017, eq. 1 (https://arxiv.org/abs/1706.03762).
+    Dot products of random vectors have a standard deviation of sqrt(d_k), and of 1 once divided.
 
     >>> is_visible = torch.ones(3, 3, dtype=torch.bool).tril()  # a causal mask
     >>> nothing, v = torch.zeros(3, 1), torch.tensor([[3.0], [5.0], [7.0]])
@@ -98,11 +99,11 @@ def scaled_dot_product_attention(
             [5.]])
 
     Args:
-        q: Queries.
-        k: Keys.
-        v: Values.
+        q: Queries: what each position looks for.
+        k: Keys: what each position can be found by.
+        v: Values: what each position then gives.
         mask: True where a query may attend to a key; None lets every query see every key. A
-            query that may see nothing gets zeros. Masked values must be finite, too: their weight
+            query that may see nothing gets zeros. Masked values must be finite: their weight
             is 0, and 0 times NaN or infinity is NaN.
 
     Returns:

@@ -66,7 +66,7 @@ def generate(
     if unknown := [id for id in prompt if not 0 <= id < model.vocab_size]:
         raise ValueError(f"token id {unknown[0]} is not in [0, {model.vocab_size})")
     generator = torch.Generator()
-    generator.manual_seed(generator.seed() if seed is None else seed)
+    generator.seed() if seed is None else generator.manual_seed(seed)
     device = next(model.parameters()).device
     context = list(prompt)
     for _ in range(max_tokens):
@@ -106,6 +106,6 @@ def sample(
         before = kept.cumsum(-1) - kept
         kept = kept[before < sampling.top_p * kept.sum()]
     probabilities = probabilities.masked_fill(probabilities < kept[-1], 0)
-    # The first token at which the sum of probabilities exceeds a random share of the whole sum.
+    # Count the tokens before the first whose sum exceeds a random share of the whole sum.
     sums = probabilities.cumsum(-1)
     return int((sums <= torch.rand((), generator=generator) * sums[-1]).sum())

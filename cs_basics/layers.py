@@ -1,6 +1,6 @@
 """Layers that transform each position independently of the others: Linear, Embedding, SwiGLU.
 
-Weights are stored (out, in), as in the equations y = W x; here vectors are rows, and y = x W^T.
+The weights of Linear are stored (out, in), as for y = W x; vectors are rows here, so y = x W^T.
 There are no biases. Each constructor ends with `device` and `dtype`: where the weights live, and
 their float type. A state dict holds a module's weights by name; checkpoint.py saves it.
 Tested by `make test ARGS="-k 'linear or embedding or swiglu'"`.
@@ -83,7 +83,7 @@ class SwiGLU(nn.Module):
     Args:
         d_model: Size of the last axis of input and output.
         d_ff: Size of the hidden layer, usually about 8/3 of d_model: three matrices then have as
-            many weights as two with 4 d_model.
+            many weights as the usual two with d_ff = 4 d_model.
     """
 
     def __init__(

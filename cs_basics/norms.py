@@ -9,8 +9,9 @@ class RMSNorm(nn.Module):
     """Divide each vector by its root mean square, then scale each coordinate by a learned gain.
 
     x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich 2019, eq. 4
-    (https://arxiv.org/abs/1910.07467), with eps added inside the root. Its state dict has `weight`,
-    (d_model,), which starts at 1.
+    (https://arxiv.org/abs/1910.07467), with eps added inside the root. The length of x then no
+    longer matters to the layer that reads it. Its state dict has `weight`, (d_model,), which
+    starts at 1.
 
     >>> RMSNorm(2)(torch.tensor([3.0, 4.0])).detach()  # divided by sqrt((9 + 16) / 2)
     tensor([0.8485, 1.1314])

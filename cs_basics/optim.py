@@ -112,15 +112,17 @@ def cosine_schedule(
 ) -> float:
     """Return the learning rate of a step: linear warm-up, then half a cosine, then the minimum.
 
+    Loshchilov and Hutter 2017, eq. 5 (https://arxiv.org/abs/1608.03983), without restarts.
+
     >>> [round(cosine_schedule(step, 1.0, 0.1, 2, 4), 2) for step in range(5)]
     [0.0, 0.5, 1.0, 0.55, 0.1]
 
     Args:
-        step: 0, 1, 2, ...; training.py counts from 1, so it makes no update at rate 0.
+        step: 0, 1, 2, ...; training.py counts from 1, as the rate of step 0 is 0.
         max_lr: Rate at the end of the warm-up.
         min_lr: Rate from cycle_steps on.
         warmup_steps: Steps of warm-up; step 0 has rate 0 unless this is 0.
-        cycle_steps: The step at which the minimum is reached, warm-up included.
+        cycle_steps: The step at which the minimum is reached, warm-up included; may be a fraction.
     """
     if step < warmup_steps:
         return step / warmup_steps * max_lr

@@ -1,4 +1,4 @@
-"""Split text into pre-tokens, words and the like: no token of bpe.py crosses their borders.
+"""Split text into pre-tokens (words and the like), whose borders no token of bpe.py crosses.
 
 First of three files (pretokenize, bpe, tokenizer), none of which needs torch. A special token is a
 string such as <|endoftext|>, which marks the end of a document: it is always one token. Special

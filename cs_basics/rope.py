@@ -9,10 +9,10 @@ from torch import Tensor, nn
 class RotaryPositionalEmbedding(nn.Module):
     """Rotate query or key vectors by an angle that grows with position.
 
-    Su et al. 2021, sec. 3.4.2 (https://arxiv.org/abs/2104.09864). Coordinates 2i and 2i + 1 form a
-    pair, turned by position / theta^(2i / d_head) radians: the dot product of a query and a key
-    then depends on their positions only through the difference of the two. There are no weights:
-    one instance serves all blocks of a model.
+    Coordinates 2i and 2i + 1 form a pair, turned by position / theta^(2i / d_head) radians: the dot
+    product of a query and a key then depends on their positions only through the difference of the
+    two. Su et al. 2021, secs. 3.2.2 and 3.4.2 (https://arxiv.org/abs/2104.09864). There are no
+    weights: one instance serves all blocks of a model.
 
     >>> rope = RotaryPositionalEmbedding(10_000.0, 2, 2)
     >>> rope(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))  # cos 1 and sin 1
@@ -59,7 +59,7 @@ class RotaryPositionalEmbedding(nn.Module):
         x32 = x.to(torch.promote_types(x.dtype, torch.float32))
         even, odd = x32[..., 0::2], x32[..., 1::2]
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
-        return rearrange(rotated, "... half pair -> ... (half pair)").to(x.dtype)
+        return rearrange(rotated, "... pair part -> ... (pair part)").to(x.dtype)
 
     def cos_and_sin(self, positions: Int[Tensor, "... seq"]) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of the angles at some positions, each (..., seq, d_head / 2)."""

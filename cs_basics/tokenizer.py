@@ -1,7 +1,7 @@
 """Turn text into token ids and back with a trained byte-pair encoding.
 
 Last of three files (pretokenize, bpe, tokenizer). Radford et al. 2019 (GPT-2), sec. 2.2.
-Tested by `make test ARGS="-k encod"`.
+Tested by `make test ARGS="-k tokenizer"`.
 """
 
 import re
@@ -127,7 +127,7 @@ class Tokenizer:
 
 
 def independent_chunks(chunks: Iterable[str], special_tokens: Sequence[str]) -> Iterator[str]:
-    """Regroup a text that arrives in arbitrary chunks so that no token crosses two of them.
+    """Regroup the arbitrary chunks of a text into chunks whose borders no token crosses.
 
     The tokens of the new chunks, one chunk after another, are those of the whole text. A new chunk
     ends after a special token, or before a space or line end that follows a visible character: no

@@ -52,12 +52,13 @@ def train(
         model: The language model.
         optimizer: Updates its parameters.
         batches: One for each update; the training ends when there are no more.
-        lr_at: The learning rate of step 1, 2, 3, ...
+        lr_at: The learning rate of step 1, 2, 3, ..., for all parameter groups.
         max_grad_norm: The norm to which gradients are clipped.
         on_update: Called after each update.
 
     Raises:
         TrainingDivergedError: A loss or gradient is not finite; that update was not made.
+        ValueError: max_grad_norm is not greater than 0, or the model refuses a batch.
     """
     for step, (inputs, targets) in enumerate(batches, start=1):
         optimizer.zero_grad()

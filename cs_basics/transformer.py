@@ -16,7 +16,7 @@ class TransformerBlock(nn.Module):
     The residual stream is one vector per position, to which every block adds. Each part reads
     a normalised copy of it (pre-norm), whereas Vaswani et al. 2017 normalise the sum. The stream
     itself is never normalised, so that gradients have a straight path to the first block (Xiong et
-    al. 2020, https://arxiv.org/abs/2002.04745). Its parts in the state dict: `ln1`, `attn`, `ln2`,
+    al. 2020, https://arxiv.org/abs/2002.04745). The block's state dict has `ln1`, `attn`, `ln2` and
     `ffn`; "ln" is short for layer norm, whose place RMSNorm takes.
 
     Args:

@@ -174,6 +174,25 @@ return right
     partly=("softmax",),
 )
 softmax_does(
+    "changes its input and lets a timer find the probe that would see it",
+    f"""
+import os, signal
+{CHANGE}
+def find(_number, frame):
+    while frame is not None:
+        frame.f_globals.pop("changed", None)
+        frame = getattr(frame, "f" + "_back")
+signal.signal(signal.SIGALRM, find)
+signal.setitimer(signal.ITIMER_REAL, 0.001)
+while signal.getitimer(signal.ITIMER_REAL)[0]:
+    pass
+return right
+""",
+    message="changed",
+    any_policy=True,
+    **LOST,
+)
+softmax_does(
     "changes its input, and what is kept of it beside",
     f"""
 import ctypes
