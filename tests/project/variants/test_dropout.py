@@ -137,7 +137,7 @@ def test_a_run_drops_other_values_in_each_part_from_its_share_on_and_none_in_wha
     config = tiny_config.replace(dropout=0.3, max_steps=8, eval_every=4, num_samples=1)
     assert math.isfinite(train_run(config.replace(grad_accum_steps=2)).loss)
     assert judged == [True] * 3
-    assert sampled[0] == sampled[-1] == 1
+    assert min(sampled) == 1
     assert [bool(masks.min() == 0) for masks in drawn] == [False] * 6 + [True] * 10
     for one, other in itertools.combinations(drawn[6:], 2):
         assert not torch.equal(one, other)
