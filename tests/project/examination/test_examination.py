@@ -219,7 +219,9 @@ def test_an_exception_shows_the_frames_of_the_submission_only(examined):
     assert "asked for run_softmax(in_features" in message
 
 
-@pytest.mark.parametrize("run", ["examined", "examined_otherwise"])
+@pytest.mark.parametrize(
+    "run", ["examined", pytest.param("examined_otherwise", marks=pytest.mark.slow)]
+)
 def test_table_of_problems_ends_the_run(run, request):
     lines = request.getfixturevalue(run)[0].splitlines()
     counts = next(line for line in lines if line.startswith("=") and " failed" in line)
@@ -291,6 +293,7 @@ def test_what_a_message_says_stays_text_on_the_page(tmp_path):
     assert "<pre>&lt;i&gt;\\ud800</pre>" in shown
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_inputs_and_none_depends_on_the_processes(
     examined, examined_otherwise
 ):
