@@ -6,7 +6,7 @@
     healthy/     changes that look odd and train well, in the same two halves
     texts.py     writes the texts that the programs read
     cases.py     runs each case in a forked process and keeps what the doctor said
-    __main__.py  counts what came of them, beside three alarms, and writes doctor.md
+    __main__.py  counts what came of them, and writes doctor.md
 
 A change is written as in tests/project/bank/patches.py. Its first line has the cause, one of the
 doctor's names (or two that are equally right), then what is wrong, and the program:

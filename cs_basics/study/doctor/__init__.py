@@ -4,12 +4,11 @@
     subject.py      the subject: model, loss, optimizer, a batch; how it is left undisturbed
     model.py        what a position sees, what bounds the logits, how the loss starts
     loss.py         the loss, by planted logits: targets, mean, precision
-    attention.py    attention: scale, gradients, whether it sees one place alone
     weights.py      parameters and optimizer: the graph, groups, ties
     loop.py         the loop: its losses, batches and updates, a few of them watched
     updates.py      what was seen of them: gradients, accumulation, clipping, schedule, mode
     text.py         tokens and batches
-    trial.py        what is tried: other rates, an evaluation, a checkpoint
+    trial.py        what is tried: other rates, an evaluation
     ranks.py        several processes
     curve.py        logged losses
     doctor.py       Doctor: joins a loop and the table of all checks
@@ -19,7 +18,7 @@
 The script: scripts/doctor.py. In a training program of your own, five lines:
 
     from cs_basics.study.doctor import Doctor
-    doctor = Doctor(model, loss_of, optimizer, batches, tokens=tokens, decode=decode)
+    doctor = Doctor(model, loss_of, optimizer, batches, tokens=tokens)
     loss_of, batches = doctor.loss_of, doctor.batches
     ...  # the loop, unchanged
     doctor.report()

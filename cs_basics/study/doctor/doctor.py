@@ -13,49 +13,33 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.study.doctor import (
-    attention,
-    curve,
-    loss,
-    model,
-    ranks,
-    text,
-    trial,
-    updates,
-    weights,
-)
+from cs_basics.study.doctor import curve, loss, model, ranks, text, trial, updates, weights
 from cs_basics.study.doctor.loop import Batches, Loop
-from cs_basics.study.doctor.report import ORDER, Finding, Findings, as_text, ranked
-from cs_basics.study.doctor.subject import Subject, undisturbed, weights_of
+from cs_basics.study.doctor.report import ORDER, Finding, as_text, ranked
+from cs_basics.study.doctor.subject import Subject, weights_of
 
 BEFORE = (
     model.start_loss,
     model.start_weights,
-    weights.graph,
-    weights.sharing,
-    loss.targets,
-    loss.mean,
-    loss.precision,
-    model.sees,
-    model.bounded,
-    weights.positions,
-    model.residual,
-    attention.scale,
+    weights.parameters,
+    weights.shared_weights,
+    loss.meaning_of_loss,
+    model.positions_seen,
+    model.range_of_logits,
 )
 """Checks of a model, its loss and its optimizer with one batch."""
 AFTER = (
     text.vocabulary,
     text.rows,
-    updates.stepping,
+    updates.steps,
     updates.gradients,
     updates.schedule,
     updates.mode,
     updates.optimizer,
-    updates.changes,
+    updates.precision,
     trial.evaluation,
-    trial.checkpoint,
-    trial.ending,
-    ranks.equal,
+    trial.last_loss,
+    ranks.equal_processes,
 )
 """Checks of what was seen of a loop."""
 
@@ -80,10 +64,8 @@ class Doctor:
         optimizer: Any optimizer of PyTorch's kind.
         batches: Yields (inputs, targets) or a dict of `input_ids` and `labels`, (batch, time).
         options: What else is known of the program; each switches on the checks that need it.
-            `tokens`: ids of the training text. `decode`: ids to text. `text`: its beginning.
-            `evaluate`: returns the validation loss. `save_and_load`: returns a fresh model and
-            optimizer, read back. `schedule`: update (the first is 1) to rate. `clip`: the norm
-            that is meant.
+            `tokens`: ids of the training text. `evaluate`: returns the validation loss.
+            `schedule`: update (the first is 1) to rate. `clip`: the norm that is meant.
             `accumulate`: micro-batches an update. `rank`, `world_size`: of this process.
     """
 
@@ -98,11 +80,12 @@ class Doctor:
         self.loop = Loop(model, loss_of, optimizer, batches=batches, **options)
         self.loop.could_not.append("anything: doctor.loss_of was never called in training")
         self.batches = Batches(batches, self.loop)
-        self.validations, self.logged = list[tuple[int, float]](), list[tuple[int, float]]()
-        """Steps and losses: of validation, and of a run that was not watched from its start."""
+        self.logged: tuple[curve.Points, curve.Points, float] = ([], [], 0.0)
+        """What `curve.of_curve` reads of a run that was not watched from its start."""
         self.peak = 1.0
         """Times its highest rate of the watched updates that such a run had."""
-        self.loop.hooks.callback(optimizer.register_step_post_hook(self._after_step).remove)
+        note = optimizer.register_step_post_hook(partial(ranks.note, self.loop))
+        self.loop.hooks.callback(note.remove)
         atexit.register(self.report)
 
     def loss_of(self, model: Any, batch: Any) -> Tensor:  # noqa: ANN401
@@ -120,30 +103,12 @@ class Doctor:
         with s.off():
             examine(s)
 
-    def evaluate(self, s: Loop) -> Findings:
-        """Keep the validation loss of now; find nothing yet."""
-        with undisturbed(s.bare):
-            self.validations.append((s.step, float(s.evaluate())))
-        yield from ()
-
-    def _after_step(self, *_: Any) -> None:  # noqa: ANN401
-        s, step = self.loop, self.loop.step
-        is_due = step >= 8 and 4 * (step & -step) > step  # 8, 12, 16, 24, 32, 48, ...
-        if s.is_off:
-            return
-        ranks.note(s)
-        if is_due and s.evaluate:
-            with s.off():
-                s.run(self.evaluate)
-
     def report(self) -> list[Finding]:
         """Print and return what was found, the most probable cause first."""
         atexit.unregister(self.report)
         s = self.loop
         s.hooks.close()
-        if s.is_replaced:
-            s.could_not.append("the end: the loop trains another model, which needs a new Doctor")
-        elif s.vocab:
+        if s.vocab:
             with s.off():
                 self._conclude(s)
         found = ranked(s.findings)
@@ -158,11 +123,12 @@ class Doctor:
         for check in AFTER:
             s.run(check)
         seen = [(u.number, u.loss) for u in s.updates]
-        losses = self.logged or [(number, loss) for number, loss in seen if math.isfinite(loss)]
-        single, after_one = text.counted(s)
-        if all(ORDER.index(f.key) > ORDER.index("rate-too-low") for f in s.findings):
+        train, valid, after_one = self.logged
+        losses = train or [(number, loss) for number, loss in seen if math.isfinite(loss)]
+        single = text.entropy(s)
+        if all(ORDER.index(f.cause) > ORDER.index("rate-too-low") for f in s.findings):
             highest = [self.peak * max(r) for r in zip(*(u.rates for u in s.updates), strict=True)]
             known = {"losses": [loss for _, loss in losses], "highest": highest}
-            s.run(partial(trial.rates, **known, entropy=single))
-        s.findings += curve.of_curve(losses, self.validations, after_one)
+            s.run(partial(trial.rates, **known, single=single))
+        s.findings += curve.of_curve(losses, valid, after_one)
         s.could_not += () if s.findings else curve.unlearnt(losses, single)

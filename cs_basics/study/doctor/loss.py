@@ -1,9 +1,11 @@
-"""Checks of the loss, by its gradient with respect to logits that are planted in it.
+"""Checks of the loss, by logits that are planted in the place of the model's.
 
-For cross-entropy the gradient is w (p - y) at each position: it tells which target y was meant, and
-with which weight w it counts. Planted logits take the place of the model's.
+For cross-entropy the gradient with respect to them is w (p - y) at each position: it tells which
+target y was meant, and with which weight w it counts.
 """
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,6 @@ from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import (
     Subject,
     first_of,
-    log_total,
     padding,
     parts_of,
     undisturbed,
@@ -23,155 +24,144 @@ from cs_basics.study.doctor.subject import (
 
 MOST_LOGITS = 2**20
 """Logits of a batch that is examined; a larger one is cut to fewer rows."""
+SPREAD = 3.0
+"""Standard deviation of the logits that are planted."""
 LARGE = 200.0
-"""Added to all logits, it changes no loss; without the maximum taken off, exp overflows."""
-SPREADS = (3.0, 3.0, 8.0)
-MOST_ERROR = 1e-3
-"""Relative error of a loss; float32 has 1e-6, bfloat16 up to 4e-3."""
+"""Added to all logits, it changes no cross-entropy; if the maximum stays in, exp overflows."""
+SURE, MOST_LEFT = 4.0, 0.5
+"""Nats by which the target's logit exceeds all others together in a sure and right answer; and what
+this may cost, as a share of equally likely tokens: 0.01 is usual, 0.3 if labels are smoothed."""
+LIKE_A_MEAN = 0.67, 1.5
+"""Sum of the weights of all positions: 1 for a mean."""
+MOST_UNEVEN = 0.2
+"""Standard deviation of the weights as a share of their mean; 0 for a mean."""
 MOST_UNUSED = 0.02
 """Share of the targets that may be left out for no reason that is known."""
 MOST_TRUE = 20
 """Times that the text may hold an id that is left out, alone between others; one that only pads
 stands in runs, or nowhere."""
+LEAST_PADDED = 0.3
+"""Share of the rows that must end with a run of one id for that to be padding."""
 
 
+@dataclass
 class Reading:
-    """What the loss's gradient says of each position.
+    """What a loss and its gradient say of some logits."""
 
-    It is w (p - y), y being 1 at the target; with smoothing, y has another value in all places. The
-    gradient at the target and at the smallest logit tell both.
-    """
-
-    def __init__(self, loss: float, logits: Tensor, gradient: Tensor) -> None:
-        self.loss, rest = loss, logits.shape[-1] - 1
-        nats, best = log_total(logits).unsqueeze(-1) - logits, gradient.argmin(-1, keepdim=True)
-        low = logits.scatter(-1, best, torch.inf).argmin(-1, keepdim=True)
-        (p, g), (p_low, g_low) = (
-            ((-nats).gather(-1, at).exp(), gradient.gather(-1, at)) for at in (best, low)
-        )
-        w = (g + rest * g_low) / (p - 1 + rest * p_low) if rest > 2 else g / (p - 1)
-        w = w.where(gradient.abs().amax(-1, keepdim=True) > 1e-3 * gradient.abs().max(), 0.0)
-        smoothing = (w * p_low - g_low) * (rest + 1)
-        self.targets, self.weights = best.squeeze(-1), w.squeeze(-1)
-        """The target of each position, and how much it counts, (batch, time); the weights of a mean
-        sum to 1."""
-        own = (w - smoothing) * nats.gather(-1, best) + smoothing * nats.mean(-1, keepdim=True)
-        self.own = own.sum().item()
-        """The loss recomputed in float64 from the same logits."""
-        # Rounding has either sign; what else the loss holds, such as a z-loss, has one.
-        self.is_pure = bool(gradient.sum(-1).mean().abs() < 5e-4 * gradient.abs().max())
-        """Whether the loss is a cross-entropy, possibly smoothed, and nothing else."""
+    loss: float
+    targets: Tensor
+    """The target of each position, (batch, time)."""
+    weights: Tensor
+    """How much each position counts, (batch, time); the weights of a mean sum to 1."""
 
 
-def targets(s: Subject) -> Findings:
-    """Compare the targets that the loss means with the inputs one later."""
-    if (reading := read(s)) is None or s.time < 3:
+def meaning_of_loss(s: Subject) -> Findings:
+    """Read what a loss means: which targets, a mean over which of them, at what precision."""
+    rows = min(len(s.inputs), max(2, MOST_LOGITS // (s.time * s.vocab)))
+    generator = torch.Generator().manual_seed(0)
+    logits = SPREAD * torch.randn(rows, s.time, s.vocab, generator=generator)
+    if (reading := read(s, logits)) is None:
         return
+    looks = {
+        "targets-shifted": _shift(s, reading),
+        "loss-not-mean": _mean(s, reading),
+        "loss-precision": _precision(s, logits, reading),
+    }
+    for cause, seen in looks.items():
+        if seen:
+            yield Finding(cause, seen, s.loss_of)
+
+
+def _shift(s: Subject, reading: Reading) -> str | None:
+    """Say how the targets are not the inputs one later."""
+    if s.time < 3:
+        return None
     inputs, used = s.inputs[: len(reading.targets)].cpu(), reading.weights > 0
     matches = dict[int, float]()
     for shift in (1, 0, 2, -1, 3):
         first, last = max(0, -shift), s.time - max(0, shift)
         same = reading.targets[:, first:last] == inputs[:, first + shift : last + shift]
         matches[shift] = same[used[:, first:last]].double().mean().nan_to_num().item()
-    best, seen = max(matches, key=matches.__getitem__), None
-    ends = reading.targets[:, -1] == inputs[:, 0]
+    best, ends = max(matches, key=matches.__getitem__), reading.targets[:, -1] == inputs[:, 0]
     if len(ends) > 3 and (ends & used[:, -1]).all() and (inputs != inputs[:, :1]).any():
-        seen = "the last target of each row is its first token, as after torch.roll"
-    elif matches[1] <= 0.5 and used[:, :-1].any():
-        seen = f"only {matches[1]:.0%} of the targets are the next input; no other shift fits"
-        if matches[best] >= 0.5:
-            seen = f"the targets are the inputs shifted by {best}, not by 1"
-    if seen:
-        yield Finding("targets-shifted", seen, s.loss_of)
+        return "the last target of each row is its first token, as after torch.roll"
+    if matches[1] > 0.5 or not used[:, :-1].any():
+        return None
+    if matches[best] >= 0.5:
+        return f"the targets are the inputs shifted by {best}, not by 1"
+    return f"only {matches[1]:.0%} of the targets are the next input; no other shift fits"
 
 
-def mean(s: Subject) -> Findings:
-    """Read how much each position counts: all that have a target the same, one together."""
-    if (reading := read(s)) is None:
-        return
-    weights, ids = reading.weights, s.inputs[: len(reading.weights)].cpu()
-    used = weights > 0.1 * weights.max()
-    total = weights.sum().item()
+def _mean(s: Subject, reading: Reading) -> str | None:
+    """Say how the loss is not the mean over all positions that have a target."""
+    weights, inputs = reading.weights, s.inputs[: len(reading.weights)].cpu()
+    used, total = weights > 0.1 * weights.max(), weights.sum().item()
+    is_divided = s.accumulate > 1 and abs(total * s.accumulate - 1) < 0.1
+    if not (LIKE_A_MEAN[0] < total < LIKE_A_MEAN[1] or is_divided):
+        told = ": a sum" * (abs(total / used.sum() - 1) < 0.1)
+        return f"the loss is {total:.3g} times the mean over positions{told}"
     given = parts_of(s.batch)[1][: len(weights)].cpu()
     unused = ~used & (given >= 0)
-    # A model that shifts by itself has no target for the last position, a padded one a single id.
-    unused[:, -1] = False
-    left_out = given[unused].unique()
-    padded, text = padding(ids) & used, np.asarray([] if s.tokens is None else s.tokens[:50_000])
-    # Where the text itself repeats a token often, a run of it is no padding.
-    is_dull = ((text[2:] == text[1:-1]) & (text[2:] == text[:-2])).any()
-    is_divided = s.accumulate > 1 and abs(total * s.accumulate - 1) < 0.1
-    alone = len(left_out) == 1 and (text[1:-1] == left_out[0].item())
-    true = np.count_nonzero(alone & (text[1:-1] != text[2:]) & (text[1:-1] != text[:-2]))
-    if not 0.67 < total < 1.5 and not is_divided:
-        seen = f"the loss is {total:.3g} times the mean over positions"
-        seen += ": a sum" if abs(total / used.sum() - 1) < 0.1 else ""
-    elif unused.float().mean() > MOST_UNUSED and (len(left_out) > 1 or true > MOST_TRUE):
-        seen = f"{unused.sum()} of {weights.numel()} targets are left out of the loss"
-        seen += f": those of id {left_out[0]}, which is a token of the text" * (len(left_out) == 1)
-    elif padded.any() and not is_dull:
-        seen = f"{padded.sum()} targets that are padding count in the loss"
-    elif used.any() and weights[used].std() > 0.2 * weights[used].mean():
+    unused[:, -1] = False  # A model that shifts by itself has no target for it.
+    ids = given[unused].unique().tolist()
+    told = f": those of id {ids[0]}, which is a token of the text" if len(ids) == 1 else ""
+    if unused.float().mean() > MOST_UNUSED and (len(ids) > 1 or _is_true(s, ids[0])):
+        return f"{unused.sum()} of {weights.numel()} targets are left out of the loss{told}"
+    padded = padding(inputs) & used
+    if padded.any(1).float().mean() > LEAST_PADDED:
+        return f"{padded.sum()} targets that are padding count in the loss"
+    if used.any() and weights[used].std() > MOST_UNEVEN * weights[used].mean():
         low, high = weights[used].aminmax()
-        seen = f"one position counts {high / low:.1f} times as much as another"
-    else:
-        return
-    yield Finding("loss-not-mean", seen, s.loss_of)
+        return f"one position counts {high / low:.1f} times as much as another"
+    return None
 
 
-def precision(s: Subject) -> Findings:
-    """Recompute the loss in float64 from logits of several sizes."""
-    worst, at = 0.0, 0.0
-    for seed, spread in enumerate(SPREADS):
-        if (reading := read(s, spread, seed, is_natural=True)) is None or not reading.is_pure:
-            return
-        error = abs(reading.loss - reading.own) / reading.own
-        if not error <= worst:
-            worst, at = error, spread
-    large, plain = read(s, shift=LARGE), read(s)
-    if not worst <= MOST_ERROR:
-        seen = f"for random logits of standard deviation {at:.0f} the loss is off by {worst:.2%}"
-    elif plain and (large is None or not abs(large.loss / plain.loss - 1) < 1e-2):
-        found = "not finite" if large is None else f"{large.loss:.3g}, not {plain.loss:.3g}"
-        seen = f"adding {LARGE:.0f} to all logits must not change the loss, and makes it {found}"
-    else:
-        return
-    yield Finding("loss-precision", seen, s.loss_of)
+def _is_true(s: Subject, token: int) -> bool:
+    """Tell whether an id is a token of the text, and not only padding."""
+    here = np.asarray([] if s.tokens is None else s.tokens[:50_000]) == token
+    return int(np.sum(here[1:-1] & ~here[:-2] & ~here[2:])) > MOST_TRUE
 
 
-def read(
-    s: Subject, spread: float = 3.0, seed: int = 0, *, shift: float = 0.0, is_natural: bool = False
-) -> Reading | None:
+def _precision(s: Subject, logits: Tensor, reading: Reading) -> str | None:
+    """Say that the loss overflows, or what a right answer costs."""
+    if read(s, logits + LARGE) is None:
+        return f"with {LARGE:.0f} added to all logits, which changes nothing, it is not finite"
+    one_hot = torch.zeros_like(logits).scatter(-1, reading.targets.unsqueeze(-1), 1.0)
+    sure, equal = read(s, (math.log(s.vocab) + SURE) * one_hot), read(s, 0 * logits)
+    if sure and equal and sure.loss > MOST_LEFT * equal.loss:
+        return (
+            f"logits that are sure of the right token cost {sure.loss:.3g}, and those that call "
+            f"all tokens equally likely {equal.loss:.3g}"
+        )
+    return None
+
+
+def read(s: Subject, logits: Tensor) -> Reading | None:
     """Plant logits and read the gradient; None if the loss does not come from them.
 
     Args:
         s: The subject.
-        spread: Standard deviation of the logits.
-        seed: Seed of the logits.
-        shift: Added to all of them.
-        is_natural: Keep the model's own dtype; else float32.
+        logits: What the model seems to return for the first rows, (batch, time, vocab), float32.
     """
     planted = list[Tensor]()
 
     def plant(_module: nn.Module, _args: Any, output: Any) -> Any:  # noqa: ANN401
-        natural = first_of(output)
-        generator = torch.Generator().manual_seed(seed)
-        values = spread * torch.randn(natural.shape, generator=generator) + shift
-        values = values.to(natural.device, natural.dtype if is_natural else torch.float32)
-        planted.append(values.requires_grad_())
+        planted.append(logits.detach().to(first_of(output).device).requires_grad_())
         return with_logits(output, planted[-1])
 
-    with undisturbed(s.bare):
-        rows = max(2, MOST_LOGITS // (s.time * s.vocab))
-        batch = s.batch if rows >= len(s.inputs) else s.cut(rows)
-        with _head(s).register_forward_hook(plant):
-            loss = s.loss_of(s.bare, batch)
+    with undisturbed(s.bare), _head(s).register_forward_hook(plant):
+        loss = s.loss_of(s.bare, s.cut(len(logits)))
         if len(planted) != 1 or not loss.requires_grad or not loss.isfinite():
             return None
         (gradient,) = torch.autograd.grad(loss, planted, materialize_grads=True)
     if not gradient.any():
         return None
-    return Reading(loss.item(), planted[0].detach().cpu().double(), gradient.cpu().double())
+    gradient, z = gradient.cpu().double(), logits.double()
+    p = (z - z.amax(-1, keepdim=True)).exp()
+    targets = gradient.argmin(-1, keepdim=True)
+    weights = gradient.gather(-1, targets) / ((p / p.sum(-1, keepdim=True)).gather(-1, targets) - 1)
+    is_used = gradient.abs().amax(-1) > 1e-3 * gradient.abs().max()
+    return Reading(loss.item(), targets.squeeze(-1), weights.squeeze(-1).where(is_used, 0.0))
 
 
 def _head(s: Subject) -> nn.Module:

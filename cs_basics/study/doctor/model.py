@@ -1,13 +1,12 @@
 """Checks of the model: what a position sees, what bounds its logits, how the first loss stands."""
 
-import itertools
 import math
 
 import torch
 from torch import Tensor, nn
 
 from cs_basics.study.doctor.report import Finding, Findings
-from cs_basics.study.doctor.subject import Call, Subject, nats_of
+from cs_basics.study.doctor.subject import Subject
 
 NOISE = 0.02
 """Added to all weights before a model is probed: what starts at 0 would hide what it multiplies."""
@@ -20,20 +19,14 @@ LEAST_REACH = 8
 """Positions that even a narrow window lets a token reach in a few layers."""
 MOST_EXCESS = 1.5
 """Nats by which the first loss may exceed ln(vocab): logits of standard deviation s cost s^2/2."""
-LEAST_ALIKE = 0.2
-"""Mean cosine of what a block reads and returns; 0.7 and more with a residual connection, 0.1
-without."""
 ENLARGED = 1000.0
 MOST_FLOOR = 0.05
 """Nats that bounded logits may leave; a soft cap at 15 leaves 1e-8."""
 MOST_CONSTANT = 0.5
 """Share of the matrices that start constant; zero heads and ends of branches are 5 of 10."""
-CUT = (0.2, 0.9)
-"""Shares of a position's logits at its lowest, beyond which they are cut off: one of them is usual,
-and all are where the head starts at 0."""
 
 
-def sees(s: Subject) -> Findings:
+def positions_seen(s: Subject) -> Findings:
     """Change one token, and look where logits move: never before it, always after it."""
     with s.quiet():
         probe = Probe(s)
@@ -57,13 +50,9 @@ def sees(s: Subject) -> Findings:
         moved = probe.moved(probe.other_at(1 % time)).amax(0)[1:] > probe.tolerance
         reach = int(moved.nonzero().max()) if moved.any() else 0
         expected = min(time - 2, LEAST_REACH)
-        exchanged = torch.cat([probe.ids[:, :2].flip(1), probe.ids[:, 2:]], 1)
         if reach < expected:
             seen = f"a changed token reaches the logits of {reach} later positions, not {expected}"
             yield Finding("context-unused", seen)
-        elif expected > 0 and probe.moved(exchanged)[:, 2:].max() <= probe.tolerance:
-            seen = "swapping two earlier tokens leaves all later logits as they were"
-            yield Finding("no-positions", seen)
 
 
 class Probe:
@@ -119,27 +108,23 @@ class Probe:
         return self.s.bare
 
 
-def bounded(s: Subject) -> Findings:
-    """Enlarge the weights that give the logits, and see whether the logits' range B grows.
+def range_of_logits(s: Subject) -> Findings:
+    """Enlarge all matrices, and see whether the logits' range B grows.
 
     The loss is at least log(1 + (vocab - 1) exp(-B)).
     """
-    owners = [c for c in s.calls(s.inputs[:2]) if [*c.module.parameters(recurse=False)]]
-    heads = [
-        c
-        for c in owners
-        if c.output.shape[-1] == s.vocab
-        and any(p.dim() > 1 for p in c.module.parameters(recurse=False))
-    ]
     with s.quiet():
         probe = Probe(s)
-        for p in (heads or owners)[-1].module.parameters(recurse=False):
-            p *= ENLARGED
+        for p in s.bare.parameters():
+            if p.dim() > 1:
+                p *= ENLARGED
         logits = s.logits(probe.ids).double()
     bound = (logits.amax(-1) - logits.amin(-1)).max().item()
     floor = math.log1p((s.vocab - 1) * math.exp(-bound))
     if floor > MOST_FLOOR:
-        seen = f"with a head {ENLARGED:.0f} times as large the logits span no more than {bound:.3g}"
+        seen = (
+            f"of matrices {ENLARGED:.0f} times as large, the logits span no more than {bound:.3g}"
+        )
         yield Finding("logits-bounded", f"{seen}: the loss cannot fall below {floor:.2f}")
 
 
@@ -152,51 +137,15 @@ def start_weights(s: Subject) -> Findings:
         yield Finding("start-weights", seen)
 
 
-def residual(s: Subject) -> Findings:
-    """See that blocks that follow each other pass their input on."""
-    blocks = _blocks(s.calls(s.inputs[:2]))
-    for one, block in itertools.pairwise(blocks):
-        before, after = block.ends()
-        if type(one.module) is not type(block.module) or not torch.equal(one.output, before):
-            continue
-        alike = torch.cosine_similarity(before, after, dim=-1).mean().item()
-        if abs(alike) < LEAST_ALIKE:
-            seen = f"a {type(block.module).__name__} does not pass its input on: the cosine of its "
-            yield Finding(
-                "architecture/residual", f"{seen}input and output is {alike:.2f}", block.module
-            )
-            return
-
-
-def _blocks(calls: list[Call]) -> list[Call]:
-    """Return the calls of modules with parts that keep the shape, inside no other of these."""
-    kept = [
-        call
-        for call in calls
-        if [x.dim() for x in call.ends()] == [3, 3]
-        and call.args[0].shape == call.output.shape
-        and [*call.module.children()]
-    ]
-    inside = {part for call in kept for part in call.module.modules() if part is not call.module}
-    return [call for call in kept if call.module not in inside]
-
-
 def start_loss(s: Subject) -> Findings:
     """Compare the first loss with that of equally likely tokens; say where NaN first stands."""
     with s.quiet():
-        ids = s.inputs[:8]
-        logits = s.logits(ids).cpu().double()
+        s.bare.eval()
+        logits = s.logits(s.inputs[:8])
+        loss, size = s.loss_of(s.bare, s.batch).item(), math.log(s.vocab)
     if not logits.isfinite().all():
         yield not_finite(s, "the logits before the first update")
-        return
-    if s.time < 2:
-        return
-    equal = (logits == logits.amin(-1, keepdim=True)).double().mean().item()
-    if CUT[0] < equal - 1 / s.vocab < CUT[1]:
-        seen = f"{equal:.0%} of the logits are the lowest at their position, {logits.min():.3g}"
-        yield Finding("architecture/cut", seen)
-    loss, size = nats_of(logits[:, :-1], ids[:, 1:]).mean().item(), math.log(s.vocab)
-    if loss > size + MOST_EXCESS:
+    elif loss > size + MOST_EXCESS:
         seen = f"the first loss is {loss:.2f}, not near ln({s.vocab}) = {size:.2f}; logits have "
         yield Finding("start-loss", f"{seen}the standard deviation {logits.std():.2f}")
 

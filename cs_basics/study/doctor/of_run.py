@@ -114,7 +114,8 @@ def of_run(path: Path) -> list[Finding]:
     doctor = doctor_of(trainer)
     doctor.begin(trainer.next_batch())  # With the first weights, which the seed has made again.
     trainer.restore()
-    doctor.logged, doctor.validations = points(rows)
+    train, valid = points(rows)
+    doctor.logged = train, valid, counted(folder)[1]
     rates = [row["optim/lr"] for row in rows if "optim/lr" in row]
     usual = median(rates or [config.optim.lr])
     doctor.peak = max(rates, default=usual) / (usual or 1.0)
@@ -131,7 +132,6 @@ def doctor_of(trainer: Trainer) -> Doctor:
         trainer.optimizer,
         (trainer.next_batch() for _ in range(UPDATES)),
         tokens=corpus.train.tokens,
-        decode=corpus.tokenizer.decode,
         evaluate=lambda: trainer.validate(None, 2_048).loss,
         clip=config.optim.max_grad_norm,
         accumulate=config.run.grad_accum_steps,

@@ -11,8 +11,8 @@ CAUSES = {
         "np.memmap(path, dtype=...) with the dtype that the file was written with",
     ),
     "tokenizer": (
-        "tokens that decode to their text, and a row of the embedding for each of them",
-        "print(decode(tokens[:50]), tokens.max()): did this tokenizer make the tokens?",
+        "a row of the embedding for each token",
+        "print(tokens.max(), model): was the model made for the tokenizer that made the tokens?",
     ),
     "batches-wrong": (
         "rows of consecutive tokens of the text, all of them different",
@@ -23,9 +23,9 @@ CAUSES = {
         "print(inputs[0, :9], targets[0, :9]); then the same where the cross-entropy is computed",
     ),
     "loss-precision": (
-        "the loss that float64 gives, to about 1e-6: log_softmax subtracts the largest logit, and "
-        "computes in float32",
-        "logits = logits.float() before the loss; no log(softmax(x)), no eps, no clamp",
+        "nearly 0 for an answer that is sure and right, and finite for large logits: log_softmax "
+        "subtracts the largest one",
+        "give the cross-entropy what the last matrix gives; no log(softmax(x)), no eps, no clamp",
     ),
     "logits-bounded": (
         "logits that can grow without a bound, so that the loss can come near to 0",
@@ -42,10 +42,6 @@ CAUSES = {
     "rows-mixed": (
         "rows of a batch that know nothing of each other",
         "print the shapes in forward: is axis 0 the batch wherever something is summed over time?",
-    ),
-    "tie-broken": (
-        "one parameter if embedding and head are meant to be tied, else two with their own values",
-        "head.weight = embedding.weight, without .data, .clone() or nn.Parameter(...)",
     ),
     "shared-weights": (
         "weights of its own for each block and norm",
@@ -73,22 +69,6 @@ CAUSES = {
         "a position that uses all that came before it",
         "is the past masked? print the shapes and the mask in forward",
     ),
-    "no-positions": (
-        "other logits after 'dog bites man' than after 'man bites dog'",
-        "print the position indices in forward: are they 0, 1, 2, ..., and used?",
-    ),
-    "architecture/residual": (
-        "about 1: x + f(x) keeps its input, so that gradients reach the first block",
-        "x = x + attention(norm(x)), then x = x + feed_forward(norm(x))",
-    ),
-    "architecture/scale": (
-        "scores times 1 / sqrt(head size), which keeps their variance near 1",
-        "scores = q @ k.mT / math.sqrt(q.shape[-1])",
-    ),
-    "architecture/cut": (
-        "one such logit at each position: what a ReLU or a clamp cuts off gets no gradient",
-        "logits = head(norm(x)), with no activation after it",
-    ),
     "loss-not-mean": (
         "the mean over all positions that have a target, each counting the same",
         "divide the sum by the number of targets; leave out padding, and nothing else",
@@ -107,7 +87,8 @@ CAUSES = {
     ),
     "clipping": (
         "the gradient of the loss, scaled to the norm that is meant if it is larger",
-        "clip the norm of list(model.parameters()) after the last backward(), before step()",
+        "clip the norm of list(model.parameters()) after the last backward(), and after unscale_() "
+        "where losses are scaled, before step()",
     ),
     "train-eval-mode": (
         "training mode in every update, evaluation mode in evaluations: it switches dropout off",
@@ -160,17 +141,9 @@ CAUSES = {
         "the mean loss of text not trained on; weights, gradients and generators unchanged",
         "look in evaluate(): held-out text, a mean per token, no step, no backward, no seed",
     ),
-    "checkpoint": (
-        "what is read back equals what was saved, the optimizer's moments and steps included",
-        "save model.state_dict() and optimizer.state_dict() of the same update, and load both",
-    ),
     "not-finite": (
         "finite numbers: no division by 0, log(0), or row that is masked entirely",
         "torch.autograd.set_detect_anomaly(True) before the loop names what makes the first NaN",
-    ),
-    "dead-units": (
-        "nearly none: a unit that never changes says nothing, and gets no gradient",
-        "print((h.std((0, 1)) == 0).float().mean()), h being the hidden units",
     ),
     "overfitting": (
         "both losses fall together; if only the training loss falls, its text is learnt by heart",
@@ -179,7 +152,7 @@ CAUSES = {
 }  # fmt: skip
 """What is expected, and what to try, by cause. One explains the symptoms of those after it, so it
 comes first in a report: targets that are not shifted make the loss fall to 0, whatever the learning
-rate. What follows a slash tells apart what is seen, and is not shown."""
+rate."""
 ORDER = list(CAUSES)
 
 
@@ -187,7 +160,7 @@ ORDER = list(CAUSES)
 class Finding:
     """Something that ought to be otherwise."""
 
-    key: str
+    cause: str
     """One of CAUSES."""
     seen: str
     """What was observed, with its number."""
@@ -197,14 +170,9 @@ class Finding:
     experiment: str = ""
     """What to try; that of the cause, if nothing better follows from what was seen."""
 
-    @property
-    def cause(self) -> str:
-        """The name that is shown."""
-        return self.key.partition("/")[0]
-
     def to_json(self) -> dict[str, str]:
         """Return all that is known of it."""
-        expected, usual = CAUSES[self.key]
+        expected, usual = CAUSES[self.cause]
         told = {"cause": self.cause, "seen": self.seen, "expected": expected}
         return told | {"experiment": self.experiment or usual, "place": self.place or ""}
 
@@ -221,7 +189,7 @@ Findings = Iterator[Finding]
 
 def ranked(found: Iterable[Finding]) -> list[Finding]:
     """Return findings, each once, the most probable cause first."""
-    return sorted(dict.fromkeys(found), key=lambda finding: ORDER.index(finding.key))
+    return sorted(dict.fromkeys(found), key=lambda finding: ORDER.index(finding.cause))
 
 
 def as_text(found: list[Finding], could_not: Iterable[str] = ()) -> str:

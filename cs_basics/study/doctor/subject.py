@@ -3,18 +3,18 @@
 import inspect
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_map
 
 from cs_basics.run.random_state import random_states, restore_random_states
 from cs_basics.study.doctor.report import Finding, Findings
@@ -34,7 +34,6 @@ class Call:
     name: str
     module: nn.Module
     args: tuple[Any, ...]
-    kwargs: dict[str, Any]
     output: Tensor
     """What it returned; of a tuple the first."""
 
@@ -54,10 +53,7 @@ class Subject:
     batches: Any = None
     """This and the following are the options of `Doctor`."""
     tokens: Any = None
-    decode: Any = None
-    text: str = ""
     evaluate: Any = None
-    save_and_load: Any = None
     schedule: Any = None
     clip: float | None = None
     accumulate: int = 1
@@ -109,9 +105,8 @@ class Subject:
                 place = self._place_of(self.bare if found.place is None else found.place)
                 self.findings.append(replace(found, place=place))
         except Exception as error:
-            self.could_not.append(
-                f"{getattr(check, '__name__', 'rates')}: {type(error).__name__}: {error}"
-            )
+            what = getattr(check, "__name__", "rates").replace("_", " ")
+            self.could_not.append(f"{what}: {type(error).__name__}: {error}")
 
     def _place_of(self, place: Any) -> str:  # noqa: ANN401
         """Return the reader's line: of a library's module, that of the module around it."""
@@ -131,25 +126,24 @@ class Subject:
         found = list[Call]()
         names = {module: name for name, module in self.bare.named_modules()}
 
-        def note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
+        def note(module: nn.Module, args: Any, output: Any) -> None:  # noqa: ANN401
             if isinstance(output := first_of(output), Tensor):
-                found.append(Call(names[module], module, args, kwargs, output))
+                found.append(Call(names[module], module, args, output))
 
         with self.quiet(), ExitStack() as hooks:
             self.bare.eval()
             for module in names:
-                hooks.enter_context(module.register_forward_hook(note, with_kwargs=True))
+                hooks.enter_context(module.register_forward_hook(note))
             self.logits(ids)
         return found
 
     def cut(self, rows: int) -> Any:  # noqa: ANN401
         """Return the first rows of the batch."""
-        is_dict = isinstance(self.batch, dict)
-        parts = {
-            name: part[:rows] if isinstance(part, Tensor) and part.dim() else part
-            for name, part in (self.batch.items() if is_dict else enumerate(self.batch))
-        }
-        return parts if is_dict else type(self.batch)(parts.values())
+
+        def first(part: Any) -> Any:  # noqa: ANN401
+            return part[:rows] if isinstance(part, Tensor) and part.dim() else part
+
+        return tree_map(first, self.batch)
 
 
 def parts_of(batch: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
@@ -185,43 +179,38 @@ def with_logits(output: Any, logits: Tensor) -> Any:  # noqa: ANN401
 
 
 @contextmanager
-def undisturbed(
-    model: nn.Module, optimizer: Optimizer | None = None, start: list[Tensor] | None = None
-) -> Generator[None]:
+def undisturbed(model: nn.Module, optimizer: Optimizer | None = None) -> Generator[None]:
     """Put everything back at the end: weights, gradients, generators, modes and the optimizer.
 
     Meanwhile gradients are computed.
 
     Args:
         model: The model that will be called. What its modules keep as attributes is put back, too.
-        optimizer: If it will make steps: it begins with a copy of its state.
-        start: Weights and buffers to begin with, as `weights_of` returns them; then the optimizer
-            begins without state.
+        optimizer: If it will make steps: it makes them with a copy of its state and settings.
     """
-    stepper: Any = optimizer or SimpleNamespace(state={}, param_groups=[])
-    tensors = list({id(t): t for t in weights_of(model) + held_by(stepper)}.values())
-    random, kept = random_states(), [tensor.detach().clone() for tensor in tensors]
-    grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
-    attributes = [(vars(module), dict(vars(module))) for module in model.modules()]
-    state, settings = dict(stepper.state), dict(vars(stepper))
-    groups = [dict(group) for group in stepper.param_groups]
-    stepper.state.clear()
+    objects: list[Any] = [*model.modules()]
+    tensors = weights_of(model)
+    if optimizer is not None:
+        objects.append(optimizer)
+        tensors += held_by(optimizer)
+    random, kept = random_states(), [(t, t.detach().clone()) for t in dict.fromkeys(tensors)]
+    grads = [(tensor, tensor.grad) for tensor, _ in kept if tensor.is_leaf]
+    attributes = [(vars(one), dict(vars(one))) for one in objects]
+    for tensor, _ in grads:
+        tensor.grad = None
+    if optimizer is not None:
+        copies = {p: deepcopy(state) for p, state in optimizer.state.items()}
+        optimizer.state = defaultdict(dict, copies)
+        optimizer.param_groups = [dict(group) for group in optimizer.param_groups]
+    # What was compiled is run as it is written, so that hooks see all of it.
+    is_compiled = "torch._dynamo" in sys.modules
+    eager = torch.compiler.set_stance("force_eager") if is_compiled else nullcontext()
     try:
-        for tensor, _ in grads:
-            tensor.grad = None
-        if start is None:
-            stepper.state.update({p: deepcopy(own) for p, own in state.items()})
-        with torch.no_grad():
-            for tensor, value in zip(tensors, start or (), strict=False):
-                tensor.copy_(value)
-        # What was compiled is run as it is written, so that hooks see all of it.
-        is_compiled = "torch._dynamo" in sys.modules
-        eager = torch.compiler.set_stance("force_eager") if is_compiled else nullcontext()
         with eager, torch.enable_grad():
             yield
     finally:
         with torch.no_grad():
-            for tensor, value in zip(tensors, kept, strict=True):
+            for tensor, value in kept:
                 if not torch.equal(tensor, value):
                     tensor.copy_(value)
         for tensor, grad in grads:
@@ -229,11 +218,6 @@ def undisturbed(
         for now, before in attributes:
             now.clear()
             now.update(before)
-        vars(stepper).update(settings)
-        stepper.state.clear()
-        stepper.state.update(state)
-        for group, old in zip(stepper.param_groups, groups, strict=True):
-            group.update(old)
         restore_random_states(random)
 
 
@@ -274,14 +258,3 @@ def caller() -> str:
     while frame and not is_readers(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-
-
-def log_total(logits: Tensor) -> Tensor:
-    """Return log(sum(exp(logits))) over the last axis, in float64."""
-    with np.errstate(invalid="ignore"):
-        return torch.from_numpy(np.logaddexp.reduce(logits.cpu().double().numpy(), axis=-1))
-
-
-def nats_of(logits: Tensor, ids: Tensor) -> Tensor:
-    """Return the negative logarithm of each id's probability, (batch, time)."""
-    return log_total(logits) - logits.cpu().gather(-1, ids.unsqueeze(-1).cpu()).squeeze(-1)

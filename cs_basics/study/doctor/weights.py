@@ -1,6 +1,5 @@
 """Checks of the parameters: does the loss depend on each, and does the optimizer hold each once?"""
 
-import itertools
 from collections import Counter
 from typing import Any
 
@@ -10,79 +9,52 @@ from torch import Tensor
 from cs_basics.study.doctor.report import Finding, Findings
 from cs_basics.study.doctor.subject import Call, Subject, held_by, undisturbed
 
-LEAST_READ, LEAST_TIME = 0.8, 8
-"""Share of a row's positions at which a table of positions is read, 1 but for padding; and how many
-positions that needs."""
 
-
-def graph(s: Subject) -> Findings:
+def parameters(s: Subject) -> Findings:
     """Compare what the loss depends on with what the model has and what the optimizer holds."""
-    names = {id(p): name for name, p in s.bare.named_parameters()}
+    names: dict[Tensor, str] = {p: name for name, p in s.bare.named_parameters()}
     with undisturbed(s.bare):
         leaves = leaves_of(s.loss_of(s.bare, s.cut(8)))
-    held = {id(p): p for p in held_by(s.optimizer)}
-    if not leaves or not held.keys() & leaves.keys():
+    held = Counter(held_by(s.optimizer))
+    if not held.keys() & leaves.keys():
         seen = f"the loss depends on {len(leaves)} parameters; the optimizer holds none of them"
         yield Finding("no-step" if leaves else "no-gradient", seen, "")
         return
-    missing = [
-        names.get(key, f"one {tuple(leaves[key].shape)} in no registered module")
-        for key in leaves
-        if key not in held
-    ]
-    if missing:
+    if missing := [
+        names.get(p, f"one {tuple(p.shape)} in no registered module")
+        for p in leaves
+        if p not in held
+    ]:
         seen = f"the optimizer does not hold {len(missing)} of {len(leaves)} parameters that the"
         yield Finding("not-in-optimizer", f"{seen} loss depends on: {listed(missing)}")
-    frozen = [names.get(key, "?") for key, p in held.items() if not p.requires_grad]
+    frozen = [names.get(p, "?") for p in held if not p.requires_grad]
     if frozen := [name for name in frozen if "pos" not in name]:
         seen = f"the optimizer holds parameters with requires_grad=False: {listed(frozen)}"
         yield Finding("no-gradient", seen)
     # What the model does not call, such as an expert, waits for its turn.
     called = {call.name for call in s.calls(s.inputs[:8]) if call.output.numel()}
-    cut_off = [
+    if cut_off := [
         name
-        for name, p in s.bare.named_parameters()
-        if p.requires_grad and id(p) in held and id(p) not in leaves
+        for p, name in names.items()
+        if p.requires_grad and p in held and p not in leaves
         and called & {name.rpartition(".")[0], ".".join(name.split(".")[:-2])}
-    ]  # fmt: skip
-    if cut_off:
+    ]:  # fmt: skip
         seen = f"the loss does not depend on {len(cut_off)} parameters of modules that are called"
         yield Finding("no-gradient", f"{seen}: {listed(cut_off)}")
-    if twice := [
-        names.get(key, "?") for key, n in Counter(map(id, held_by(s.optimizer))).items() if n > 1
-    ]:
+    if twice := [names.get(p, "?") for p, times in held.items() if times > 1]:
         seen = f"{len(twice)} parameters are listed more than once in the optimizer"
         yield Finding("in-optimizer-twice", f"{seen}: {listed(twice)}", "")
 
 
-def positions(s: Subject) -> Findings:
-    """Count the rows of a table of positions that the loss depends on."""
-    for name, p in s.bare.named_parameters():
-        axis = next((i for i, size in enumerate(p.shape) if size >= s.time), None)
-        kind = type(s.bare.get_submodule(name.rpartition(".")[0])).__name__
-        is_table = ("pos" in name or "Embedding" in kind) and s.vocab not in p.shape
-        if not is_table or axis is None or s.time < LEAST_TIME or not p.requires_grad:
-            continue
-        with undisturbed(s.bare):
-            loss = s.loss_of(s.bare, s.cut(8))
-            (gradient,) = torch.autograd.grad(loss, p, materialize_grads=True)
-        read = int(gradient.movedim(axis, 0).flatten(1).any(1).sum())
-        # No gradient at all is that of a head that starts at 0, or of a table for `graph`.
-        if 0 < read < LEAST_READ * s.time:
-            seen = f"{s.time} positions read {read} rows of {name} {tuple(p.shape)}"
-            yield Finding("no-positions", seen)
-
-
-def leaves_of(loss: Tensor) -> dict[int, Tensor]:
-    """Return the tensors that a backward pass gives gradients to, registered or not, by id."""
-    found: dict[int, Tensor] = {}
-    seen, left = set[Any](), [loss.grad_fn]
+def leaves_of(loss: Tensor) -> dict[Tensor, None]:
+    """Return the tensors that a backward pass gives gradients to, registered or not."""
+    found, seen, left = dict[Tensor, None](), set[Any](), [loss.grad_fn]
     for node in left:
         if node is None or node in seen:
             continue
         seen.add(node)
         if (leaf := getattr(node, "variable", None)) is not None:
-            found[id(leaf)] = leaf
+            found[leaf] = None
         left += [before for before, _ in node.next_functions]
     return found
 
@@ -92,8 +64,8 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:3]) + ", ..." * (len(names) > 3)
 
 
-def sharing(s: Subject) -> Findings:
-    """Look for a module that is called twice, and for two parameters with the same values.
+def shared_weights(s: Subject) -> Findings:
+    """Look for a module that is called twice on other data.
 
     An embedding table that is the output head, too, is a tie. So only such tables may be shared.
     """
@@ -105,9 +77,4 @@ def sharing(s: Subject) -> Findings:
         if has_own and len(inputs) == 2 and not torch.equal(*inputs):
             seen = f"{call.name} is called more than once in a forward pass, on other data"
             yield Finding("shared-weights", seen)
-            break
-    tables = [(name, p) for name, p in s.bare.named_parameters() if s.vocab in p.shape]
-    for (name, p), (other_name, other) in itertools.combinations(tables, 2):
-        if p.std() > 0 and torch.equal(p, other):
-            seen = f"{name} and {other_name} are two parameters with equal values"
-            yield Finding("tie-broken", seen)
+            return

@@ -75,23 +75,11 @@ def evaluate():
     return loss_of(model, cut(range(len(data) - 1000, len(data) - context, context))).item()
 
 
-def save_and_load():
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "a.pt")
-    saved = torch.load("a.pt")
-    restored, restored_optimizer = make()
-    restored.load_state_dict(saved["model"])
-    restored_optimizer.load_state_dict(saved["optimizer"])
-    return restored, restored_optimizer
-
-
 model, optimizer = make()
 doctor = Doctor(
     *(model, loss_of, optimizer, draw()),
     tokens=torch.from_numpy(data[:-1000].astype(np.int64)),
-    text=text,
-    decode=tokenizer.decode,
     evaluate=evaluate,
-    save_and_load=save_and_load,
     schedule=schedule,
     clip=1.0,
     accumulate=micro,

@@ -1,12 +1,10 @@
 """The book's model and loop on the characters of the embedded stories."""
 
-import io
 from itertools import islice
 
 import numpy as np
 import torch
 
-from cs_basics.checkpoint import load_checkpoint, save_checkpoint
 from cs_basics.data import get_batch
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
@@ -53,24 +51,12 @@ def evaluate():
     return loss
 
 
-def save_and_load():
-    file = io.BytesIO()
-    save_checkpoint(model, optimizer, updates, file)
-    file.seek(0)
-    restored = make()
-    load_checkpoint(file, *restored)
-    return restored
-
-
 model, optimizer = make()
 batches, updates = batches_of(train_data), 0
 doctor = Doctor(
     *(model, loss_of, optimizer, batches),
     tokens=torch.from_numpy(train_data.astype(np.int64)),
-    decode=lambda tokens: "".join(chars[token] for token in tokens),
-    text=text,
     evaluate=evaluate,
-    save_and_load=save_and_load,
     schedule=lr_at,
     clip=1.0,
 )

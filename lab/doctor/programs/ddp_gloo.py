@@ -62,7 +62,6 @@ scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, multiplier)
 doctor = Doctor(
     *(model, loss_of, optimizer, batches()),
     tokens=train,
-    decode=lambda ids: bytes(ids).decode(),
     evaluate=validate,
     schedule=lambda update: LR * multiplier(update - 1),
     clip=1.0,

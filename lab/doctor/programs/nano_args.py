@@ -95,7 +95,6 @@ batches = iter(lambda: get_batch(train_data), None)
 doctor = Doctor(
     *(model, loss_of, optimizer, batches),
     tokens=train_data,
-    decode=lambda ids: "".join(chars[i] for i in ids),
     evaluate=estimate_loss,
     clip=1.0,
     accumulate=grad_accum,

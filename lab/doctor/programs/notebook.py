@@ -79,7 +79,6 @@ optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
 doctor = Doctor(
     *(model, loss_of, optimizer, loader()),
     tokens=train,
-    decode=lambda ids: "".join(itos[i] for i in ids),
     evaluate=evaluate,
 )
 loss_of, batches = doctor.loss_of, doctor.batches
