@@ -27,7 +27,6 @@ def compile_training(
     num_rows: int,
     *,
     is_alone: bool = True,
-    checkpoints_activations: bool = False,
 ) -> LossFunction:
     """Compile the training step: return the compiled loss, and compile the optimizer's update.
 
@@ -40,7 +39,6 @@ def compile_training(
         dtype: Type of the matrix products.
         num_rows: Sequences of a batch.
         is_alone: Whether this is the only process that trains the model.
-        checkpoints_activations: Whether `checkpoint_blocks` was called on the model.
     """
     device = next(model.parameters()).device
     num_positions = num_rows * config.context_length
@@ -52,7 +50,6 @@ def compile_training(
             "dtype": str(dtype).removeprefix("torch."),
             "num_rows": num_rows,
             "num_threads": torch.get_num_threads(),
-            "checkpoints_activations": checkpoints_activations,
             "drops": drops(model),
         }
         try:

@@ -33,7 +33,7 @@ CONFIG = ModelConfig(
 NUM_ROWS = 8
 JOB = {
     "config": dataclasses.asdict(CONFIG), "dtype": "float32", "num_rows": NUM_ROWS,
-    "num_threads": torch.get_num_threads(), "checkpoints_activations": False,
+    "num_threads": torch.get_num_threads(),
     "drops": False,
 }  # fmt: skip
 needs_a_compiler = [
@@ -161,18 +161,6 @@ def output_of(program):
     return finished.stdout.strip()
 
 
-@pytest.mark.slow
-def test_checkpointed_activations_are_traced_in_a_process_that_has_computed_nothing():
-    program = (
-        "import json, sys\n"
-        "from cs_basics.fast.native.ahead_of_time_compiler import trace\n"
-        "job = {'config': json.load(sys.stdin), 'dtype': 'float32', 'num_rows': 2,\n"
-        "       'num_threads': 1, 'checkpoints_activations': True, 'drops': False}\n"
-        "print('backward' in trace(job, is_training=True))\n"
-    )
-    assert output_of(program) == "True"
-
-
 @pytest.fixture
 def model():
     return accelerate(Transformer)(CONFIG)
@@ -293,7 +281,6 @@ def test_a_user_without_a_name_has_a_folder(monkeypatch):
         {"dtype": "bfloat16"},
         {"num_rows": 16},
         {"num_threads": 77},
-        {"checkpoints_activations": True},
         {"drops": True},
         {"config": {**JOB["config"], "norm": "layernorm"}},
     ],

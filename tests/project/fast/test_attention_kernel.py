@@ -216,7 +216,7 @@ def test_a_model_keeps_its_loss_and_gradients_also_compiled(dtype, change):
             )
 
 
-def test_where_it_does_not_compile_a_warning_says_so_and_the_tiles_remain(
+def test_where_it_does_not_compile_a_warning_says_so_and_the_plain_form_remains(
     monkeypatch, caplog, tmp_path
 ):
     broken = tmp_path / "kernel.cpp"

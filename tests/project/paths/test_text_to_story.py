@@ -65,8 +65,6 @@ def test_a_text_becomes_a_story_here_and_elsewhere(
     alone = succeeds("generate", run, *asked).out
     assert succeeds("generate", run, *asked, "--batch-size", "3").out == alone
     assert alone.count("---") == 8
-    ended = succeeds("generate", run, "--stop-strings", "e", "a", "--max-tokens", "60").out
-    assert not set("ea") & set(ended)
 
     measure = ["--text", texts[1], "--dtype", "float32"]
     row = json.loads(succeeds("evaluate", run, *measure, "--json").out)

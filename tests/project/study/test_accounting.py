@@ -126,7 +126,7 @@ def test_inference_memory_holds_the_cache_that_generation_makes(config):
 
 
 GPT2_XL_FLAGS = shlex.split("""
-    --vocab-size 50257 --context-length 1024 --num-layers 48 --d-model 1600 --num-heads 25
+    stories --vocab-size 50257 --context-length 1024 --num-layers 48 --d-model 1600 --num-heads 25
     --d-ff 4288
 """)
 

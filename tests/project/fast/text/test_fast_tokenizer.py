@@ -40,7 +40,7 @@ MACHINERY = {
     },
     "arrays for a few": {
         merging: {"MIN_PRETOKENS": 1, "_SLOTS_PER_PAIR": 1},
-        tokenizer_module: {"SHORT_TEXT": -1, "MIN_ARRAY_LENGTH": 0, "DECODED_AT_ONCE": 3},
+        tokenizer_module: {"SHORT_TEXT": -1},
     },
 }
 """What is done for much text only, done for a little."""
@@ -80,7 +80,7 @@ def test_bytes_are_encoded_as_what_they_decode_to(both, data):
     ids = fast.encode_bytes(data)
     assert ids.tolist() == book.encode(data.decode("utf-8", "surrogateescape"))
     assert ids.dtype == fast.dtype
-    assert fast.decode_bytes(ids) == fast.decode_bytes(ids.tolist()) == data
+    assert b"".join(fast.vocab[token_id] for token_id in ids.tolist()) == data
 
 
 @given(st.lists(awkward_text, max_size=5), closed_specials | all_specials, st.integers(1, 40))
@@ -131,7 +131,6 @@ def test_large_ids_are_encoded_and_decoded_as_any(offset):
     ids = tokenizer.encode_bytes(text.encode())
     assert ids.tolist() == Tokenizer(vocab, [(b"a", b"b")]).encode(text)
     assert tokenizer.decode(ids) == tokenizer.decode(ids.tolist()) == text
-    assert tokenizer._token_bytes is None or offset < 2**21
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_TEXTS", 10), ("MAX_BYTES", 99)])
