@@ -18,7 +18,6 @@ from cs_basics.run.token_file import MAGIC
 COMMANDS = {
     "run": "generate run",
     "run/tokens": "train debug --run-dir run --resume",
-    "run/microscope.jsonl": "microscope run",
     "llama": "import_llama llama --out new",
 }
 """What reads the files of a folder."""
@@ -103,7 +102,6 @@ DAMAGED = [
     (TOKENS, partial(change, b'"num_tokens": ', b'"num_tokens":-'), "damaged header"),
     (TOKENS, partial(replace, MAGIC + b"[" * 1007), "damaged header"),
     (TOKENS, partial(end_in, 1299), "1299, but the vocabulary ends at 299"),
-    ("run/microscope.jsonl", partial(replace, b'{"windows": 8, "step": 0}'), "cannot be read"),
     (LLAMA, remove, "holds no config.json: give"),
     (LLAMA, partial(cut, 40), "config.json is not a JSON file"),
     (LLAMA, partial(field, model_type="gpt2"), 'model_type="gpt2"'),
