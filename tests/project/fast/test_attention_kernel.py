@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 from attention_checks import definition, results
-from models import batch_of, loss_and_gradients
 from processes import python
+from small_models import batch_of, loss_and_gradients
 
 from cs_basics.fast import accelerate
 from cs_basics.fast.attention import rotate_half_split

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from models import FORMS, fast_twin, small_model
+from small_models import FORMS, fast_twin, small_model
 
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode
 from cs_basics.fast.decoding import Decoder, generate_batch

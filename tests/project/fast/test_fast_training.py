@@ -4,8 +4,8 @@ import logging
 
 import pytest
 import torch
-from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from run_files import folder_of, values_of
+from small_models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 
 from cs_basics.fast import loss
 from cs_basics.fast.adamw import FusedAdamW

@@ -56,10 +56,9 @@ def test_the_kernels_agree_with_the_definition_in_the_interpreter():
 
 
 @needs_triton
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Triton's own.
-@pytest.mark.parametrize(
-    ("dtype", "d_head"), [("bf16", 128), pytest.param("fp32", 24, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("dtype", "d_head"), [("bf16", 128), ("fp32", 24)])
 def test_the_kernels_compile_for_a_gpu_that_is_not_there(monkeypatch, tmp_path, dtype, d_head):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

@@ -59,32 +59,6 @@ def test_help_explains_every_option(succeeds, name, monkeypatch):
         assert not explanation.startswith("("), invocation
 
 
-def test_train_generate_evaluate(train, succeeds, texts, tmp_path):
-    folder = tmp_path / "run"
-    result = train()
-    for expected in ("bits per byte", str(folder / "report.html"), "scripts/generate.py"):
-        assert expected in result.out
-    assert "step     20" in result.out
-    assert "overfitted" not in result.out
-
-    written = succeeds("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
-    assert written.out.startswith("Once upon a time")
-    asked = ["--prompt", "One day", "The", "--num-samples", "2", "--max-tokens", "9", "--seed", "5"]
-    alone = succeeds("generate", folder, *asked)
-    together = succeeds("generate", folder, *asked, "--batch-size", "3")
-    assert together.out == alone.out
-    assert together.out.count("---") == 8
-
-    measured = succeeds("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
-    row = json.loads(measured.out)
-    last = read_metrics(folder / "metrics.jsonl")[-1]
-    assert row["loss"] == pytest.approx(last["final/loss"], rel=1e-5)
-    assert row["bits_per_byte"] == pytest.approx(last["final/bits_per_byte"], rel=1e-5)
-    assert row["tokens_per_s"] > 0
-    for_people = succeeds("evaluate", folder, "--text", texts[1], "--dtype", "float32")
-    assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
-
-
 def test_a_run_that_was_better_before_its_end_says_so(train, trained):
     note = {"checkpoint": "step-00000015.pt", "validation_loss": 0.5}
     RunFolder(trained).best.write_text(json.dumps(note))
@@ -255,22 +229,6 @@ def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(succeeds, 
     assert "300" in result.out + result.err
     succeeds(*command, "--resume")
     assert "vocab_size=257" in refused(*command, "--vocab-size", "257", "--resume")
-
-
-def test_ids_out_of_range_for_the_model_are_one_line(refused, trained):
-    tokens = trained / "tokens" / "valid.bin"
-    content = bytearray(tokens.read_bytes())
-    content[-2:] = (299 + 1000).to_bytes(2, "little")
-    tokens.write_bytes(content)
-    line = refused("train", "debug", "--run-dir", trained, "--resume")
-    assert "1299, but the vocabulary ends at 299" in line
-
-
-def test_a_checkpoint_of_another_shape_is_one_line(refused, trained):
-    settings = json.loads((trained / "config.json").read_text())
-    settings["settings"]["model"]["d_ff"] = 96
-    (trained / "config.json").write_text(json.dumps(settings))
-    assert re.search(r"ffn.w1.weight.*\[64, 32\].*\[96, 32\]", refused("generate", trained))
 
 
 def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, monkeypatch):

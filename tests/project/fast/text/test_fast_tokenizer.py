@@ -35,6 +35,7 @@ MACHINERY = {
     "tables that fill up": {
         segments: {"_SLOT_BITS": 2, "MAX_TEXTS": 3},
         pretoken_table: {"MAX_PRETOKENS": 5},
+        merging: {"MIN_PRETOKENS": 5},
         tokenizer_module: {"MAX_CACHED_PRETOKENS": 3, "SHORT_TEXT": -1},
     },
     "arrays for a few": {
@@ -98,6 +99,14 @@ def test_files_have_the_ids_of_the_book(
     assert ids == Tokenizer(*trained, special_tokens).encode(text)
 
 
+# Two words of eight bytes hold a segment: neighbours in length and in one byte are told apart.
+ALIKE = " ".join(
+    word
+    for size in range(20)
+    for word in ("a" * size, "a" * size + "\0", "b" + "a" * size, "a" * size + "\xe9")
+)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -105,8 +114,9 @@ def test_files_have_the_ids_of_the_book(
         "a" * 200_000,
         "\n" * 200_000,
         "one\n two  three " * 20_000,
+        ALIKE * 9,
     ],
-    ids=["escaped", "letters", "lines", "runs"],
+    ids=["escaped", "letters", "lines", "runs", "alike"],
 )
 def test_long_texts_have_the_ids_of_the_book(both, text):
     book, fast = both
@@ -123,17 +133,20 @@ def test_large_ids_are_encoded_and_decoded_as_any(offset):
     assert tokenizer.decode(ids) == tokenizer.decode(ids.tolist()) == text
 
 
-def test_memory_is_bounded_and_changes_nothing(trained, monkeypatch):
+@pytest.mark.parametrize(("limit", "value"), [("MAX_TEXTS", 10), ("MAX_BYTES", 99)])
+def test_memory_is_bounded_and_changes_nothing(trained, monkeypatch, limit, value):
     text = " ".join(f"word{i}" for i in range(300)) + "x" * 1000
     expected = Tokenizer(*trained, [EOT]).encode(text)
     monkeypatch.setattr(tokenizer_module, "MAX_CACHED_PRETOKENS", 10)
-    monkeypatch.setattr(segments, "MAX_TEXTS", 10)
+    monkeypatch.setattr(segments, limit, value)
     small = FastTokenizer(*trained, [EOT])
     for _ in range(2):
         assert small.encode(text) == expected
         assert small.encode_bytes(text.encode()).tolist() == expected
     small.encode("a few words")
     assert list(small._cache) == ["a", " few", " words"]
+    small.encode_bytes(b"a few words")
+    assert small._segments.texts == [b"", b"a", b" few", b" words"]
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_PRETOKENS", 2), ("MAX_IDS", 100)])
