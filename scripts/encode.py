@@ -25,7 +25,7 @@ def main(
 ) -> None:
     """Encode text files to token files, ready to train on.
 
-    After a kill or Ctrl-C the same command goes on: finished texts are skipped.
+    After a kill or Ctrl-C the same command continues: finished texts are skipped.
 
     Args:
         tokenizer: Tokenizer folder, written by scripts/train_tokenizer.py.
