@@ -3,7 +3,7 @@
 python scripts/ablate.py batch --minutes-per-run 2 --train-text FILE --valid-text FILE
 python scripts/ablate.py lr --max-steps 200 --seeds 0 1 2
 
-Run again after a stop, it goes on where it was; when every run is done, it only writes the report.
+Run again after a stop, it continues; once every run is done, it only writes the report.
 """
 
 import dataclasses

@@ -52,6 +52,8 @@ WHAT_IS_WRONG = {
     errno.EACCES: "may not be read or written by you: see its permissions, and those of its folder",
     errno.EROFS: "cannot be written: its disk is read-only",
     errno.ENOSPC: "cannot be written: No space left on its disk",
+    errno.EDQUOT: "cannot be written: your quota of its disk is used up",
+    errno.EFBIG: "cannot be written: it would be larger than `ulimit -f` or its disk allows",
 }
 OURS = re.compile(r"(cs_basics|cs_grader|root|__main__)\b")
 CLEAR_LINE = "\r\x1b[K"

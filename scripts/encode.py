@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cli import check_can_write, progress_printer, run
 
-from cs_basics.run import look
 from cs_basics.run.encoding import encode_file
+from cs_basics.run.look import look_at_text
 from cs_basics.run.token_file import open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import load_tokenizer
 from cs_basics.tokenizer import Tokenizer
@@ -22,11 +22,10 @@ def main(
     out: Path,
     num_workers: int | None = None,
     overwrite: bool = False,
-    warn: bool = True,
 ) -> None:
     """Encode text files to token files, ready to train on.
 
-    After a kill or Ctrl-C the same command goes on: finished texts are skipped.
+    After a kill or Ctrl-C the same command continues: finished texts are skipped.
 
     Args:
         tokenizer: Tokenizer folder, written by scripts/train_tokenizer.py.
@@ -34,7 +33,6 @@ def main(
         out: Token file to write; for several texts a folder of token files, named after the texts.
         num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace token files that exist.
-        warn: Say what is odd about the texts.
     """
     if not text:
         raise ValueError("--text names no file: give at least one")
@@ -47,10 +45,9 @@ def main(
         check_can_write(path)
     pairs = list(zip(text, outs, strict=True))
     loaded = load_tokenizer(tokenizer)
-    look.logger.disabled = not warn
     for source, path in pairs:
         if overwrite or not path.exists():
-            look.look_at_text(source, loaded.special_tokens)
+            look_at_text(source, loaded.special_tokens)
     for source, path in pairs:
         if path.exists() and not overwrite:
             _check_finished(path, source, loaded)

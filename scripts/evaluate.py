@@ -12,11 +12,11 @@ import tyro
 from cli import progress_printer, run
 from process import keep_freed_memory
 
-from cs_basics.run import look
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.evaluation import evaluate, make_loss_function
 from cs_basics.run.folder import RunFolder, Which
 from cs_basics.run.hardware import resolve_device, resolve_dtype
+from cs_basics.run.look import look_at_text
 from cs_basics.run.model import compile_loss
 
 COMPILED_FROM = 5_000_000
@@ -32,7 +32,6 @@ def main(
     dtype: Literal["auto", "float32", "bfloat16"] = "auto",
     fast: Literal["auto", "off"] = "auto",
     checkpoint: Which = "latest",
-    warn: bool = True,
 ) -> None:
     """Measure loss, perplexity, bits per byte and speed of a trained model on a whole text.
 
@@ -45,7 +44,6 @@ def main(
         dtype: Type of the matrix products; auto: whichever is faster here.
         fast: off: the model of the book. auto: its faster twin, compiled for a long text.
         checkpoint: latest, or best: the one with the lowest validation loss.
-        warn: Say what is odd about the text.
     """
     keep_freed_memory()
     if batch_size < 1:
@@ -54,8 +52,7 @@ def main(
     config = folder.read_config()
     torch_device = resolve_device(device)
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
-    look.logger.disabled = not warn
-    look.look_at_text(text, tokenizer.special_tokens)
+    look_at_text(text, tokenizer.special_tokens)
     model = folder.load_model(torch_device, checkpoint, is_fast=fast == "auto")
     loss_of = plain_loss_of = make_loss_function(model, resolve_dtype(dtype, torch_device))
     if fast == "auto" and text.is_file() and text.stat().st_size >= COMPILED_FROM:

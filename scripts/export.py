@@ -38,9 +38,9 @@ def main(
 
     Args:
         run_dir: The run folder.
-        out: A name that ends in .gguf: a file, which llama.cpp runs, and what is built on it. Any
-            other: a folder (config.json, model.safetensors, tokenizer.json and
-            generation_config.json), which transformers and many other programs load.
+        out: A name that ends in .gguf makes a file for llama.cpp and programs built on it; any
+            other, a folder (config.json, model.safetensors, tokenizer.json and
+            generation_config.json) for transformers and many other programs.
         dtype: Type of the matrices of a GGUF file. q8_0: 8 bits; a matrix whose rows are no
             multiple of 32 stays in float16.
         checkpoint: latest, or best: the one with the lowest validation loss.

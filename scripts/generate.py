@@ -13,7 +13,7 @@ from typing import Literal
 
 import tyro
 from cli import print_result, progress_printer, run
-from process import keep_freed_memory, pack_weights
+from process import keep_freed_memory
 
 from cs_basics.generate import Sampling
 from cs_basics.run.folder import RunFolder, Which
@@ -21,10 +21,6 @@ from cs_basics.run.hardware import resolve_device
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.writing import generate_texts, hints, opening
 from cs_basics.settings.run import END_OF_TEXT, MAX_SEED
-
-COMPILED_FROM = 20_000
-"""Steps from which compiling pays off; it takes half a minute the first time. A step adds one token
-to each story of a batch."""
 
 
 def main(
@@ -37,7 +33,6 @@ def main(
     top_p: float | None = SAMPLING.top_p,
     seed: int | None = None,
     stop: bool = True,
-    stop_strings: tuple[str, ...] = (),
     batch_size: int = 1,
     fast: Literal["auto", "off"] = "auto",
     checkpoint: Which = "latest",
@@ -55,10 +50,9 @@ def main(
         top_p: Sample only from the most probable tokens whose probabilities sum to this.
         seed: Equal seeds give equal stories; none: a random seed.
         stop: End at the end of the story; otherwise continue with the next one.
-        stop_strings: End before any of these.
         batch_size: Stories generated at the same time, each printed when complete: much faster.
         fast: off: the reference, cs_basics/generate.py, one story after the other. auto: its faster
-            twin, compiled if many tokens are asked for.
+            twin, which keeps keys and values of what it has read.
         checkpoint: latest, or best: the one with the lowest validation loss.
         device: Device; auto: CUDA if there is one, then MPS, then the CPU.
     """
@@ -77,18 +71,9 @@ def main(
     tokenizer = folder.load_tokenizer(is_fast=fast == "auto")
     beginnings = [text for text in prompt for _ in range(num_samples)]
     for text in prompt:
-        num_tokens = len(tokenizer.encode(opening(text)))
-        for hint in hints(text, num_tokens, model.context_length):
+        for hint in hints(text, tokenizer, model.context_length):
             print(f"hint: {hint}", file=sys.stderr)
     num_stories = len(beginnings)
-    num_batches = -(-num_stories // batch_size)
-    is_compiled = fast == "auto" and num_batches * max_tokens >= COMPILED_FROM
-    if is_compiled:
-        # All batches have one size, or the step would be compiled again for the last one; its
-        # surplus stories are not printed.
-        beginnings += [""] * (-num_stories % batch_size)
-        if batch_size > 1:
-            pack_weights()
     for first in range(0, num_stories, batch_size):
         batch = beginnings[first : first + batch_size]
         chunks = generate_texts(
@@ -98,17 +83,13 @@ def main(
             max_tokens,
             sampling,
             stop_ids=tokenizer.encode(END_OF_TEXT) if stop else (),
-            stop_strings=stop_strings,
             seed=None if seed is None else seed + first,
             is_fast=fast == "auto",
-            is_compiled=is_compiled,
         )
-        show_batch(batch, chunks, first if num_stories > 1 else None, num_stories - first)
+        show_batch(batch, chunks, first if num_stories > 1 else None)
 
 
-def show_batch(
-    stories: list[str], chunks: Iterable[tuple[int, str]], first: int | None, num_shown: int
-) -> None:
+def show_batch(stories: list[str], chunks: Iterable[tuple[int, str]], first: int | None) -> None:
     """Print a batch of stories while they are generated.
 
     A single story is printed token by token; several are printed when complete, in their order.
@@ -117,7 +98,6 @@ def show_batch(
         stories: Their beginnings.
         chunks: What comes next, each with the index of its story.
         first: Number of the first story; None: print no numbers.
-        num_shown: Number of stories to print.
     """
     is_shown_growing = len(stories) == 1
     on_progress, done = progress_printer(), 0
@@ -134,12 +114,12 @@ def show_batch(
             on_progress("writing", "tokens", done, 0)  # a text may end at any token
     if is_shown_growing:
         show("\n")
-    if num_empty := sum(map(operator.eq, stories[:num_shown], beginnings)):
+    if num_empty := sum(map(operator.eq, stories, beginnings)):
         hint = f"the model ended {num_empty} at once, as it may after little training"
-        print(f"hint: of {num_shown} stories, {hint}", file=sys.stderr)
+        print(f"hint: of {len(stories)} stories, {hint}", file=sys.stderr)
     if is_shown_growing:
         return
-    for number, story in enumerate(stories[:num_shown], start=1):
+    for number, story in enumerate(stories, start=1):
         print_result((f"--- {first + number} ---\n" if first is not None else "") + story)
 
 

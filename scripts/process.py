@@ -26,15 +26,3 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, _LARGEST_INT)
-
-
-def pack_weights() -> None:
-    """Make code compiled from now on store weights in the packed layout of the matrix products.
-
-    A product of few rows takes as long as reading the weight, yet the library repacks it at every
-    call. This freezes weights as constants of the compiled code and packs them once, so it is for
-    weights that no longer change. It holds them twice.
-    """
-    from torch._inductor import config
-
-    config.freezing = True

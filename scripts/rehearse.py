@@ -1,4 +1,4 @@
-"""Walk the whole way of a run with your code, in miniature: what will not work, and the mend.
+"""Walk the whole way of a run with your code, in miniature: what will fail, and how to mend it.
 
 python scripts/rehearse.py
 

@@ -1,4 +1,4 @@
-"""Make one HTML file in which a trained model writes, offline, and can be looked into.
+"""Make one HTML file in which a trained model writes, offline, and can be inspected.
 
 python scripts/share.py runs/stories --out story-writer.html
 """
@@ -20,15 +20,14 @@ def main(
     with_code: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Make one HTML file in which a trained model writes, offline, and can be looked into.
+    """Make one HTML file in which a trained model writes, offline, and can be inspected.
 
     Args:
         run_dir: The run folder.
         out: The file to write, such as story-writer.html.
         exact: Keep the weights in float32: four times the size, and the model to the last digit.
         checkpoint: latest, or best: the one with the lowest validation loss.
-        with_code: Also show the lines of Python that compute what is seen; whoever has the page can
-            read them.
+        with_code: Also show the Python code behind each view, to everybody who has the page.
         overwrite: Replace a file that exists.
     """
     check_can_write(out, overwrite)

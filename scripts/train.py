@@ -19,7 +19,6 @@ from cli import IS_EDITION, command_line, log_to_stdout, names_in, progress_prin
 from process import keep_freed_memory
 
 from cs_basics.interop.page_file import write_page
-from cs_basics.run import look
 from cs_basics.run.distributed import World, join, launch, num_restarts
 from cs_basics.run.evaluation import Evaluation
 from cs_basics.run.folder import RunFolder, step_of
@@ -48,8 +47,6 @@ class TrainCommand(TrainConfig):
     """Make page.html at the end, in which the model writes and can be looked into."""
     doctor: bool = True
     """Look for faults of model, loss and optimizer before the first update."""
-    warn: bool = True
-    """Say what is odd about the texts."""
 
     def config(self) -> TrainConfig:
         """Return the settings without the flags that only the command line has."""
@@ -89,7 +86,6 @@ def main(command: Preset) -> None:
 def train_in(world: World, command: TrainCommand) -> None:
     """Train together with the other processes; only the first one logs and prints."""
     log_to_stdout(logging.INFO if world.is_first else logging.ERROR)
-    look.logger.disabled = not command.warn
     config, folder, resume = settings_of(command, world)
     if IS_EDITION and world.is_first and not resume:
         from rehearse import check
@@ -127,8 +123,8 @@ def settings_of(command: TrainCommand, world: World) -> tuple[TrainConfig, RunFo
         raise ValueError("--text is cut in two: leave out --train-text and --valid-text")
     if config.run.run_dir is None and (world.size > 1 or launch()):
         raise ValueError("torchrun's processes need --run-dir: where do they keep their run?")
-    folder = RunFolder(config.run.run_dir or choose_run_dir(command.preset, command.resume))
-    config = config.replace(run_dir=folder.path)
+    run_dir = config.run.run_dir or choose_run_dir(command.preset, command.resume)
+    config, folder = config.replace(run_dir=run_dir), RunFolder(run_dir)
     # After a process has died, torchrun restarts all of them; the run that they began then resumes
     # by itself.
     is_begun = num_restarts() > 0 and folder.launch() == launch()

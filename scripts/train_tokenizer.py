@@ -8,7 +8,7 @@ from cli import check_can_write, progress_printer, run
 
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.fast.text.train_bpe import train_bpe
-from cs_basics.run import look
+from cs_basics.run.look import look_at_text
 from cs_basics.run.tokenizer_folder import save_tokenizer
 
 SAMPLE_BYTES = 8_000_000
@@ -22,7 +22,6 @@ def main(
     special_tokens: tuple[str, ...] = ("<|endoftext|>",),
     num_workers: int | None = None,
     overwrite: bool = False,
-    warn: bool = True,
 ) -> None:
     """Train a byte-pair encoding on a text file and save it to a folder.
 
@@ -33,13 +32,11 @@ def main(
         special_tokens: Strings that are one token each, such as the separator of documents.
         num_workers: Number of processes (None: by the size of the text); the result is the same.
         overwrite: Replace a tokenizer that is already in the folder.
-        warn: Say what is odd about the text.
     """
     if (out / "vocab.json").exists() and not overwrite:
         raise ValueError(f"--out {out} already holds a tokenizer: add --overwrite to replace it")
     check_can_write(out, is_folder=True)
-    look.logger.disabled = not warn
-    look.look_at_text(text, special_tokens)
+    look_at_text(text, special_tokens)
     started = time.monotonic()
     vocab, merges = train_bpe(text, vocab_size, special_tokens, num_workers, progress_printer())
     elapsed_s = time.monotonic() - started

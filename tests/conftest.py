@@ -12,6 +12,7 @@ which is on the import path (pyproject.toml):
     options.py, submission.py, guard.py    the command line, the adapters, the limits
 """
 
+import itertools
 import random
 import time
 import traceback
@@ -223,12 +224,16 @@ def observe(
     inputs are hidden.
     """
 
+    turns = itertools.count(1)
+
     def run(probe: Callable[..., Any], *, aside: bool = False, **inputs: Any) -> Any:
         given = copied(inputs)
         if not aside:  # A question aside (trials.py) is not what a failure is about.
             request.node.stash[ASKED] = inputs
             request.node.stash[AGAIN] = lambda of: probe(of(adapters), **copied(inputs))
-        seed_everything(zlib.crc32(repr(seed).encode()))
+        # Asked aside, no question has the seed of another: what is random shows (trials.ask).
+        own = [*seed, next(turns)] if aside else seed
+        seed_everything(zlib.crc32(repr(own).encode()))
         spent = request.config.stash.setdefault(SPENT, {})
         problem = problem_of(request.node)
         left = guard.MOST_SECONDS_OF_PROBLEM - spent.get(problem, 0.0)

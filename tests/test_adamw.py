@@ -25,6 +25,7 @@ READ_OPTIONS = (
     "If one group with fixed options is right: is every option read from the group, at every step?"
 )
 
+FROM_0 = "At t = 0, 1 - beta1^t is 0, and what is divided by it is no number: count steps from 1."
 LIKE_A_LIST = {
     "generator": "any iterable may be given, here a generator",
     "groups": 'groups may be given, too: dicts with "params" and options of their own',
@@ -156,6 +157,7 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
         "options-under-other-names",
     )
     starts = [array for group in groups for array in group["params"]]
+    usual = READ_OPTIONS if changes or any(len(group) > 1 for group in groups) else ""
     for step, row in enumerate(expected):
         for place, parameter in enumerate(row):
 
@@ -189,8 +191,17 @@ def examine(observe, groups, options, gradients, rates=None, changes=None, **how
                 scale=1.0,
                 mistakes=wrong,
                 trials=lambda: trials(observe),
-                hint=READ_OPTIONS if changes or any(len(group) > 1 for group in groups) else "",
+                hint=FROM_0 if is_nan_at_once(seen["trail"], gradients) else usual,
             )
+
+
+def is_nan_at_once(observed, gradients):
+    """Whether the first step gives no number where no gradient is 0."""
+    first = [parameter["values"] for parameter in observed[0]]
+    return all(
+        values is not None and np.isnan(values).all() and g is not None and np.all(g)
+        for values, g in zip(first, gradients[0], strict=True)
+    )
 
 
 def is_whole(observed, trail):

@@ -75,6 +75,9 @@ def mistakes(dataset, context_length):
         "y is not shifted": pairs(dataset, 0),
         "y is two tokens later": pairs(dataset, 2),
         "y is one token earlier (or x and y are swapped)": pairs(dataset, -1),
+        "y is x rolled, so its last token is the first of x: take one token more": {
+            (x, x[1:] + x[:1]) for x in windows_of(dataset, context_length)
+        },
         "the dataset is sorted": pairs(np.sort(dataset), 1),
         "y is one token later than the end of x": pairs(dataset, context_length),
     }

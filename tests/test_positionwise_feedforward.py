@@ -113,4 +113,7 @@ def test_swiglu_starts_with_every_weight_drawn_by_itself(observe, rng):
 
 test_output_is_the_same_each_time = same_each_time(SWIGLU)
 test_module_goes_to_another_device_as_a_whole = follows_its_device(SWIGLU)
-test_swiglu_is_right_in_each_dtype = right_in_each_dtype(SWIGLU)
+# Nothing that overflows in exp: that is asked of SiLU.
+test_swiglu_is_right_in_each_dtype = right_in_each_dtype(
+    SWIGLU, lambda rng: swiglu_case(rng) | {"in_features": normal(rng, 2, 3, 8) / 3}
+)

@@ -348,7 +348,7 @@ def test_train_stops_at_special_tokens_and_never_counts_them(observe, rng, speci
     "specials", [[END, "<|pad|>"], ["dog", " the"], ["DOG", "Lies", END.upper(), END]]
 )
 def test_train_takes_several_special_tokens(observe, rng, specials):
-    one = examine(observe, text_with(rng, [END]), 4, [END])
+    one = examine(observe, text_with(rng, [END]), 12, [END])
     with noting("with one special token; there may be several"):
         several = examine(observe, text_with(rng, specials), 25, specials)
         if runs(lambda: check_vocab(*one)):  # Else another item says what the vocabulary lacks.

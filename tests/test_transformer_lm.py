@@ -1,5 +1,6 @@
 """The Transformer language model."""
 
+import functools
 import math
 
 import numpy as np
@@ -14,7 +15,7 @@ from alike import (
     takes_a_long_sequence,
 )
 from cases import calmed, model_case, normal
-from compare import AT_LEAST_FLOAT32, expect, expect_close, expect_tensor, report, runs
+from compare import AT_LEAST_FLOAT32, expect, expect_close, expect_tensor, noting, report, runs
 from difficulties import D_FF_OF_64, OTHER_SETTINGS, OTHER_SIZES
 from initialisation import LARGER_MODEL, causes_of, expect_all_different, linear_mistakes
 from mistakes import transformer as mistakes
@@ -88,7 +89,13 @@ def test_model_takes_one_row_or_position(observe, rng, batch, length):
 
 @pytest.mark.parametrize("length", [2, 9, 16])
 def test_model_takes_any_length(observe, rng, length):
-    LM.examine_beyond(observe, model_case(rng), OTHER_SIZES, model_case(rng, length=length))
+    plain, case, whole = (model_case(rng, length=n) for n in (5, length, 16))
+    aside = functools.partial(observe, aside=True)
+    with noting(
+        "with 16 positions, as many as context_length; there may be fewer",
+        lambda: LM.examine(aside, whole),
+    ):
+        LM.examine_beyond(observe, plain, OTHER_SIZES, case)
 
 
 @pytest.mark.parametrize(("d_model", "num_heads"), [(6, 1), (8, 4), (12, 2)])

@@ -9,14 +9,13 @@ with what it replaces.
 docs/performance.md explains where the speed comes from.
 
 layers.py        one matrix product for W1 and W3 of SwiGLU
-attention.py     fused QKV, half-split RoPE, FlashAttention-style tiles (flash_attention.py) or, in
-                 compiled code on a CPU, a C++ kernel (native/); triton_attention.py for GPUs
+attention.py     fused QKV, half-split RoPE; in compiled code on a CPU a C++ kernel (native/), on
+                 GPUs Triton kernels (triton_attention.py)
 rope.py          tables of angles; transformer.py: the model made of twins
 chunked_loss.py  the loss, some logits at a time; loss.py decides whether
 adamw.py         the update rule of AdamW, compiled; muon.py: all matrices of a shape at once
 compilation.py   torch.compile where it works; training.py: the whole step; native/: ahead of time
-cached.py        keys and values kept while a text grows; decoding.py: one text or many, and one
-                 compiled step per token; sampling.py: sampling for a compiler
+cached.py        keys and values kept while a text grows; decoding.py: one text or many
 text/            the tokenizer on arrays and several processes
 
 Every import is local to the function that needs it, so that encoding a text imports no torch.

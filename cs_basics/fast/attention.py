@@ -1,4 +1,4 @@
-"""Attention with fused QKV, half-split RoPE and FlashAttention-style tiles.
+"""Attention with fused QKV and half-split RoPE, and with kernels that never store all scores.
 
 What makes it faster than cs_basics/attention.py:
 
@@ -7,10 +7,11 @@ What makes it faster than cs_basics/attention.py:
   RoPE pair lie half a head apart (half-split RoPE, the layout of Hugging Face's Llama). Each pair
   is rotated by the same angle as before, but the processor reads and writes whole vectors. The
   scores do not change, since queries and keys are reordered alike;
-- the full matrix of scores is never stored (flash_attention.py);
-- in compiled code on a CPU, rotation and attention are one C++ kernel (native/attention_kernel.py).
+- in compiled code on a CPU, rotation and attention are one C++ kernel (native/attention_kernel.py);
+- on a GPU, Triton kernels attend (triton_attention.py).
 """
 
+import importlib.util
 from collections.abc import Callable, Sequence
 
 import torch
@@ -19,21 +20,23 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from cs_basics.attention import CausalSelfAttention
-from cs_basics.fast.flash_attention import flash_causal_attention
 from cs_basics.fast.layers import stack
 from cs_basics.fast.rope import TabledRoPE
 from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.rope import RotaryPositionalEmbedding
 from cs_basics.variants.attention import GroupedQueryAttention
 
-FLASH_FROM_ON_GPU = 256
-"""Sequence length from which a GPU uses tiles; below, it computes the full matrix of scores."""
+# The kernels are imported where they are called: without Triton this file works too.
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+TRITON_FROM = 256
+"""Sequence length from which the kernels are faster; below, the full matrix of scores is."""
+LARGEST_KERNEL_HEAD = 256  # A kernel holds the rows of its block in registers.
 
 Kernel = Callable[..., Tensor]
 
 
 class FlashAttention(GroupedQueryAttention):
-    """Attention with fused QKV, half-split RoPE and tiles; same arguments.
+    """Attention with fused QKV and half-split RoPE; same arguments.
 
     The twin of CausalSelfAttention, too, which has as many heads of keys and values as of queries.
     """
@@ -167,11 +170,27 @@ def attend(
     k: Float[Tensor, "... heads seq d"],
     v: Float[Tensor, "... heads seq d"],
 ) -> Float[Tensor, "... heads seq d"]:
-    """Attend causally, in tiles where they are faster."""
-    if q.is_cuda and q.shape[-2] < FLASH_FROM_ON_GPU:
-        places = torch.arange(q.shape[-2], device=q.device)
-        return scaled_dot_product_attention(q, k, v, places <= places.unsqueeze(-1))
-    return flash_causal_attention(q, k, v)
+    """Attend causally, by the kernels for a GPU where they are faster."""
+    if q.shape[-2] >= TRITON_FROM and runs_on_triton(q, k, v):
+        from cs_basics.fast.triton_attention import TritonCausalAttention
+
+        return TritonCausalAttention.apply(q, k, v)  # pyright: ignore[reportReturnType]
+    places = torch.arange(q.shape[-2], device=q.device)
+    return scaled_dot_product_attention(q, k, v, places <= places.unsqueeze(-1))
+
+
+def runs_on_triton(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Tell whether the Triton kernels support these tensors.
+
+    They compute in float32, so float64 is excluded, and need equal shapes and dtypes.
+    """
+    return (
+        q.is_cuda
+        and q.dtype == k.dtype == v.dtype != torch.float64
+        and q.shape == k.shape == v.shape
+        and q.shape[-1] <= LARGEST_KERNEL_HEAD
+        and HAS_TRITON
+    )
 
 
 def attend_by_kernel(

@@ -46,8 +46,7 @@ class KVCache:
     """The keys and values of one attention layer, whose rows may hold texts of different lengths.
 
     New ones are written at given positions, and those of all positions are returned: positions that
-    are not yet written come after the new token, so the causal mask hides them. The shapes are
-    static, as compiled code wants them.
+    are not yet written come after the new token, so the causal mask hides them.
 
     Args:
         keys: Keys of all positions, (batch, heads, max_seq_len, d_head); written in place.
@@ -78,10 +77,6 @@ class KVCache:
 class Product(nn.Module):
     """x W^T, plus a bias if there is one, with given weights.
 
-    With one row the product takes as long as reading the weight. Library matrix products are tuned
-    for many rows and read it at a third of the speed of a multiplication and a sum in compiled code
-    (docs/performance.md), which the compiler can also fuse with the operations around it.
-
     Args:
         weight: The matrix; several are stacked.
         bias: The bias, in the order of the rows.
@@ -95,19 +90,8 @@ class Product(nn.Module):
 
     def forward(self, x: Float[Tensor, "... d_in"]) -> Float[Tensor, "... d_out"]:
         """Return the product."""
-        if torch.compiler.is_compiling() and x.device.type == "cpu" and x.numel() == x.shape[-1]:
-            product = row_product(x, self.weight)
-        else:
-            product = x @ self.weight.T
+        product = x @ self.weight.T
         return product if self.bias is None else product + self.bias.to(product.dtype)
-
-
-def row_product(
-    x: Float[Tensor, "... d_in"], weight: Float[Tensor, "d_out d_in"]
-) -> Float[Tensor, "... d_out"]:
-    """Return x W^T for one row; products and sums in at least float32."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return (weight.to(wide) * x.to(wide).unsqueeze(-2)).sum(dim=-1).to(x.dtype)
 
 
 class DecodingAttention(nn.Module):

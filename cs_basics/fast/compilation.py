@@ -76,8 +76,14 @@ def compile_if_possible(
     """
     if (reason := reason_not_to_compile(device)) is None:
         return torch.compile(function, dynamic=is_dynamic, options=options)
-    logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
+    _warn_once(reason)
     return function
+
+
+@functools.cache
+def _warn_once(reason: str) -> None:
+    """Warn of what keeps loss and optimizer, each by itself, from being compiled."""
+    logger.warning("torch.compile does not work here, so the run is not compiled: %s", reason)
 
 
 def compiled_code_folder() -> Path:

@@ -8,7 +8,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cs_basics.fast.adamw import FusedAdamW
-from cs_basics.fast.compilation import compile_if_possible, path_that_stops_the_compiler
+from cs_basics.fast.compilation import (
+    compile_if_possible,
+    path_that_stops_the_compiler,
+    reason_not_to_compile,
+)
 from cs_basics.fast.loss import Loss, LossFunction, is_chunked, loss_function
 from cs_basics.fast.muon import StackedMuon
 from cs_basics.fast.native.ahead_of_time import CompiledLoss, NotCompiledError
@@ -27,7 +31,6 @@ def compile_training(
     num_rows: int,
     *,
     is_alone: bool = True,
-    checkpoints_activations: bool = False,
 ) -> LossFunction:
     """Compile the training step: return the compiled loss, and compile the optimizer's update.
 
@@ -40,7 +43,6 @@ def compile_training(
         dtype: Type of the matrix products.
         num_rows: Sequences of a batch.
         is_alone: Whether this is the only process that trains the model.
-        checkpoints_activations: Whether `checkpoint_blocks` was called on the model.
     """
     device = next(model.parameters()).device
     num_positions = num_rows * config.context_length
@@ -52,7 +54,6 @@ def compile_training(
             "dtype": str(dtype).removeprefix("torch."),
             "num_rows": num_rows,
             "num_threads": torch.get_num_threads(),
-            "checkpoints_activations": checkpoints_activations,
             "drops": drops(model),
         }
         try:
@@ -71,9 +72,11 @@ def compile_training(
 
 def compile_here(model: nn.Module, dtype: torch.dtype, num_positions: int) -> LossFunction:
     """Compile the loss of one model in this process."""
-    use_kernel(model)
+    device = next(model.parameters()).device
+    if reason_not_to_compile(device) is None:
+        use_kernel(model)  # By the same compiler, which would fail once more.
     loss_of = loss_function(model, dtype, num_positions)
-    compiled = compile_if_possible(loss_of, next(model.parameters()).device)
+    compiled = compile_if_possible(loss_of, device)
     if is_chunked(model, num_positions):
         return compiled  # Its forward computes the gradients too, but only with grad enabled.
 

@@ -1,6 +1,17 @@
 """FlashAttention-style causal attention as Triton kernels: scores stay in registers.
 
-The algorithm is that of flash_attention.py; read it first. The differences:
+FlashAttention is Dao et al. 2022, algorithm 1 (https://arxiv.org/abs/2205.14135). It differs from
+the reference implementation, `scaled_dot_product_attention` in functional.py:
+
+- online softmax (Milakov and Gimelshein 2018, https://arxiv.org/abs/1805.02867): if a later block
+  has a higher score, the sums so far are scaled down;
+- blocks above the diagonal are skipped;
+- the backward recomputes p = softmax(s) from the saved log-normaliser of each row, so that the
+  forward keeps seq numbers per head instead of seq^2. Then
+
+      dL/dv = p^T dL/do
+      dL/dp = dL/do v^T
+      dL/ds = p * (dL/dp - delta),   delta = sum_j p_j dL/dp_j = sum(o * dL/do) of each row;
 
 - one program handles one block of queries (or keys) of one head and loops over the keys (or
   queries), `step` at a time, so that all heads and blocks run in parallel (Dao 2023, sec. 3.2,
@@ -214,7 +225,7 @@ def key_value_gradient_kernel(
 
 
 class TritonCausalAttention(torch.autograd.Function):
-    """FlashCausalAttention computed by the Triton kernels; see there for the formulas.
+    """o = softmax(s) v with s = q k^T / sqrt(d), causal, by the Triton kernels.
 
     torch.compile includes the kernels in its graph, without a graph break.
     """

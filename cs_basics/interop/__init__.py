@@ -9,6 +9,6 @@ gguf_file.py         a run to one GGUF file, which llama.cpp runs
 page_data.py         what a page knows of a run: weights in int8, tokenizer, validation text
 page_book.py         the lines of the book, or of a student, that a page shows
 page_script.py       the JavaScript modules of page/, joined to one script
-page_file.py         a run to one HTML file, in which it writes and can be looked into
+page_file.py         a run to one HTML file, in which it writes and can be inspected
 page/                that file's own sources; tensor.js, model.js and tokenizer.js come first
 """

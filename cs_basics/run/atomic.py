@@ -8,6 +8,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
@@ -32,6 +34,10 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
             os.fsync(file.fileno())
         temporary.replace(path)
         _sync_folder(path.parent)
+    except OSError as error:
+        if error.errno in NO_ROOM:  # Of a write the system names no file.
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -1,16 +1,18 @@
 """The corpus of a run: texts, tokenizer and token files, prepared before the first step."""
 
 import logging
+import mmap
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from cs_basics.bpe import train_bpe
+from cs_basics.run.atomic import atomic_writer
 from cs_basics.run.clock import Clock
 from cs_basics.run.encoding import encode_file
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.look import check_is_text, look_at_text, warn_of
 from cs_basics.run.model import accelerate
-from cs_basics.run.one_text import cut_text
 from cs_basics.run.progress import OnProgress
 from cs_basics.run.token_file import TokenFile, open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import make_tokenizer, save_tokenizer
@@ -20,8 +22,18 @@ from cs_basics.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
+TINYSTORIES = "https://huggingface.co/datasets/roneneldan/TinyStories/resolve/main"
 FEW_TOKENS = 10_000
 """Of a validation text: with fewer, chance decides between runs that differ by a hundredth."""
+
+SHARE, LEAST, MOST = 0.9, 0.8, 0.95
+"""Share of a text that is trained on: the best, and within which limits it is cut."""
+MARKS = {
+    "an end of text": END_OF_TEXT.encode() + b"\n",
+    "a line end": b"\n",
+    "an end of text within a line": END_OF_TEXT.encode(),
+}
+"""Where a text may be cut, in the order in which they are looked for."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +142,12 @@ def _tokens(
 def _check_text(path: Path) -> None:
     """Refuse what is no file with text in it, and say where one comes from."""
     if not path.exists():
-        fetch = "scripts/download.py tinystories fetches it"
-        name = "name a text by --text, or two by --train-text and --valid-text"
-        raise FileNotFoundError(
-            f"{path} does not exist: {fetch if 'TinyStories' in path.name else name}"
-        )
+        mend = "name a text by --text, or two by --train-text and --valid-text"
+        if path.name.startswith("TinyStories"):
+            fetch = "curl --fail --location --create-dirs --continue-at - --output"
+            source = f"{TINYSTORIES}/{path.name}"
+            mend = f"{fetch} {shlex.quote(str(path))} {source} fetches it, or goes on with it"
+        raise FileNotFoundError(f"{path} does not exist: {mend}")
     check_is_text(path)
     if not path.is_file():
         raise ValueError(f"{path} is a pipe or a device, which cannot be read twice: name a file")
@@ -158,8 +171,7 @@ def _given_texts(config: TrainConfig, folder: RunFolder) -> tuple[Path, Path] | 
         logger.info("training on %s, validating on %s", train, valid)
         if not is_begun:
             look_at_text(train)
-    if not is_begun:
-        look_at_text(valid, train=train)
+            look_at_text(valid, train=train)
     for path in (train, valid):
         num_bytes, length = path.stat().st_size, config.model.context_length
         if num_bytes <= length:
@@ -168,6 +180,36 @@ def _given_texts(config: TrainConfig, folder: RunFolder) -> tuple[Path, Path] | 
                 "give more text or a smaller context_length"
             )
     return train, valid
+
+
+def cut_text(text: Path, train: Path, valid: Path) -> None:
+    """Write what comes before the mark that is nearest to SHARE of a text, and what comes after.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        ValueError: There is no mark within the limits.
+    """
+    with text.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        size = len(content)
+        for what, mark in MARKS.items():
+            places = [
+                content.rfind(mark, int(LEAST * size), int(SHARE * size)),
+                content.find(mark, int(SHARE * size), int(MOST * size)),
+            ]
+            if found := [place + len(mark) for place in places if place >= 0]:
+                name = what
+                break
+        else:
+            raise ValueError(
+                f"{text} has no line end and no {END_OF_TEXT} where it could be cut in two: break "
+                "it into lines, or give --train-text and --valid-text"
+            )
+        place = min(found, key=lambda place: abs(place - SHARE * size))
+        for path, part in ((train, content[:place]), (valid, content[place:])):
+            with atomic_writer(path) as out:
+                out.write(part)
+    shares = f"{place / 1e6:,.2f} MB to train on, {(size - place) / 1e6:,.2f} MB to validate"
+    logger.info("%s is cut at %s: %s", text, name, shares)
 
 
 def _texts(

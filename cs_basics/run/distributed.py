@@ -9,12 +9,11 @@ another way to share out the work.
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -32,10 +31,6 @@ TIMEOUT = timedelta(hours=24)
 # Gradients are reduced in buckets of about this size: large enough to make latency negligible,
 # small enough that copying one bucket and reducing another overlap.
 BUCKET_BYTES = 25 << 20
-
-
-BuildWhole = Callable[[], tuple[nn.Module, Optimizer]]
-"""Builds a whole model and its optimizer, for processes that hold only a part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,40 +174,6 @@ class DDP:
             ValueError: The checkpoint does not fit this model or optimizer.
         """
         checkpoint.load_into(self.model, optimizer)
-
-
-class Saved:
-    """A gathered state with the `state_dict` method that `save_checkpoint` calls."""
-
-    def __init__(self, state: dict[str, Any]) -> None:
-        self._state = state
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the gathered state."""
-        return self._state
-
-
-def map_optimizer_state(
-    optimizer: Optimizer, state: dict[str, Any], convert: Callable[[Tensor, Tensor], Tensor]
-) -> dict[str, Any]:
-    """Convert the tensors of an optimizer's state, such as moments, to or from parts.
-
-    Args:
-        optimizer: Holds the parts of the weights, in the order of the indices of the state.
-        state: The output of `state_dict`, of parts or of whole weights.
-        convert: Takes a tensor of the state and the part of the weight that it belongs to.
-    """
-    parts = [part for group in optimizer.param_groups for part in group["params"]]
-    per_weight = {
-        number: {
-            name: convert(value, parts[number])
-            if isinstance(value, Tensor) and value.dim()
-            else value
-            for name, value in kept.items()
-        }
-        for number, kept in state["state"].items()
-    }
-    return {**state, "state": per_weight}
 
 
 def average(gradients: list[Tensor], world: World) -> None:

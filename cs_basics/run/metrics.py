@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -17,7 +17,6 @@ SHOWN = 120
 ON_CONSOLE = {
     "step": "step {step:>6,.0f}",
     "train/loss": "loss {train/loss:.3f}",
-    "train/spike": "SPIKE: the training loss jumped to {train/spike:.3f}",
     "val/loss": "validation {val/loss:.3f} = {val/bits_per_byte:.3f} bits/byte",
     "final/loss": "whole validation text {final/loss:.3f} = {final/bits_per_byte:.3f} bits/byte",
     "optim/lr": "lr {optim/lr:.1e}",
@@ -73,12 +72,6 @@ class Sink(Protocol):
     A sink that raises is reported in one line and gets no more rows: the training goes on.
     """
 
-    def begin(self, rows: Sequence[Row]) -> None:
-        """Learn which rows the run has so far, before the first new one.
-
-        Of a resumed run, those after its checkpoint are cut off: their updates are repeated.
-        """
-
     def log(self, row: Row) -> None:
         """Take one row."""
         ...
@@ -121,20 +114,15 @@ class MetricsLog:
         self.rows.append(row)
         self._append(row)
         for sink in list(self.sinks):
-            self._tell(sink, lambda sink=sink: sink.log(row))
+            try:
+                sink.log(row)
+            except Exception as error:
+                self.sinks.remove(sink)
+                logger.warning("%s gets no more metrics: %s", type(sink).__name__, error)
 
     def add(self, sink: Sink) -> None:
         """Let a sink have each row from now on."""
         self.sinks.append(sink)
-        self._tell(sink, lambda: sink.begin(self.rows))
-
-    def _tell(self, sink: Sink, act: Callable[[], None]) -> None:
-        """Call a sink; one that raises is dropped."""
-        try:
-            act()
-        except Exception as error:
-            self.sinks.remove(sink)
-            logger.warning("%s gets no more metrics: %s", type(sink).__name__, error)
 
     def log_sample(self, step: int, text: str) -> None:
         """Store a text that the model generated after a step, and show its beginning."""

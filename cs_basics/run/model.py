@@ -36,7 +36,7 @@ NEEDS = {
         [
             *("norm", "norm_eps", "placement", "positions", "num_kv_heads", "head_dim", "ffn"),
             *("qk_norm", "value_residual", "tie_embeddings", "head_bias"),
-            *("optimizer", "dropout", "activation_checkpointing"),
+            *("optimizer", "dropout"),
         ],
         "variants",
     ),
@@ -141,10 +141,6 @@ def make_model(
         is_fast: Build it of fast twins, where there are any.
     """
     model = build_model(config.model, device, is_fast=is_fast)
-    if config.run.activation_checkpointing:
-        from cs_basics.variants.activation_checkpointing import checkpoint_blocks
-
-        checkpoint_blocks(model)
     if config.model.head_bias:
         from cs_basics.variants.head_bias import set_head_bias
 
@@ -199,15 +195,7 @@ def compile_training(
     if has_room("fast"):
         from cs_basics.fast.training import compile_training
 
-        return compile_training(
-            model,
-            config.model,
-            optimizer,
-            dtype,
-            num_rows,
-            is_alone=is_alone,
-            checkpoints_activations=config.run.activation_checkpointing,
-        )
+        return compile_training(model, config.model, optimizer, dtype, num_rows, is_alone=is_alone)
     import torch
 
     device = next(model.parameters()).device

@@ -165,7 +165,6 @@ def contents(
         "now": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
         "latest": _latest(rows, is_running=is_running),
         "curves": _draw(rows, counted),
-        "spikes": [row for row in rows if "train/spike" in row],
         "samples": [
             (step, text or NO_STORY)
             for step, text in samples[::-1][:: -(-len(samples) // MAX_SAMPLES) or 1]

@@ -24,7 +24,6 @@ from cs_basics.run.samples import SHORT_TOKENS, try_story
 from cs_basics.run.saving import Saving
 from cs_basics.run.schedules import Schedule
 from cs_basics.run.speed import Speed
-from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.stopping import StopSignals, TrainingStoppedError
 from cs_basics.run.token_file import check_unchanged
 from cs_basics.run.updates import make_updates
@@ -89,7 +88,6 @@ class Trainer:
         self.first_step = 1
         """The first update of this process, whose time includes compiling."""
         self.recent_losses: list[float] = []
-        self.spikes = SpikeDetector()
         self.is_asked_to_stop = False
         self.num_metrics_bytes = 0
 
@@ -109,7 +107,6 @@ class Trainer:
             stages = progress.get("stages", {"before the resume": elapsed_s})
             self.clock.resume(elapsed_s, waited_s, stages)
             self.recent_losses = progress["recent_losses"]
-            self.spikes = SpikeDetector(**progress["spikes"])
             self.num_metrics_bytes = progress["num_metrics_bytes"]
             self.step = progress["step"]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -119,9 +116,8 @@ class Trainer:
 
     def save(self, log: MetricsLog) -> None:
         """Write a checkpoint of this step; errors as of `Saving.save`."""
-        losses, spikes = self.recent_losses, self.spikes.state()
         with self.clock.during("saving"):
-            self.saving.save(self.step, log, recent_losses=losses, spikes=spikes)
+            self.saving.save(self.step, log, recent_losses=self.recent_losses)
 
     def compile(self) -> None:
         """Compile the loss, and so the model, and the update, if this machine can."""
@@ -216,15 +212,12 @@ class Trainer:
             self.speed.restart()
 
     def log_update(self, update: Update, log: MetricsLog) -> None:
-        """Log spikes, and now and then the mean loss since the last row, with rate and speed."""
+        """Log now and then the mean loss since the last row, with rate and speed."""
         clock, loss = self.clock, self.world.mean(update.loss)
         self.recent_losses.append(loss)
         self.speed.count_step()
         if self.step == self.first_step:
             clock.begin_updates()
-        where = {"step": self.step, "elapsed_s": clock.elapsed_s}
-        if self.spikes.is_new_spike(loss):
-            log.log({**where, "train/spike": loss})
         if self.step == 1 and clock.elapsed_s >= MUCH * (clock.max_seconds or math.inf):
             took = f"{clock.elapsed_s:.0f} of {clock.max_seconds:.0f} s"
             logger.warning(
@@ -233,9 +226,9 @@ class Trainer:
         log_every = min(MAX_LOG_EVERY, max(1, self.config.run.eval_every // MIN_ROWS))
         if self.step % log_every == 0 or self.step == 1:
             mean_loss, self.recent_losses = statistics.fmean(self.recent_losses), []
+            row = {"step": self.step, "elapsed_s": clock.elapsed_s, "train/loss": mean_loss}
             made = {"optim/lr": update.lr, "optim/grad_norm": update.grad_norm}
-            figures = self.speed.figures(self.step, clock)
-            log.log({**where, "train/loss": mean_loss, **made, **figures})
+            log.log({**row, **made, **self.speed.figures(self.step, clock)})
 
     def sample(self, log: MetricsLog) -> None:
         """Generate a short text and log it, unless the model is sharded."""

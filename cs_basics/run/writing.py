@@ -1,15 +1,18 @@
 """Generation of text for several prompts, streamed token by token; what to know of a prompt."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import codecs
+import re
+from collections.abc import Collection, Iterator, Sequence
 
 from cs_basics.generate import GREEDY, Sampling, generate
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.model import batch_generator
-from cs_basics.run.text_stream import TextStream
 from cs_basics.run.token_file import open_token_file
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
+
+NO_TOKEN = "\ufffd".encode()
 
 
 def first_words(run: RunFolder) -> str:
@@ -26,15 +29,39 @@ def opening(text: str) -> str:
     return f"{END_OF_TEXT}\n{text}"
 
 
-def hints(text: str, num_tokens: int, context_length: int) -> Iterator[str]:
-    """Yield what a user may not expect of a prompt, which has so many tokens."""
+def hints(text: str, tokenizer: Tokenizer, context_length: int) -> Iterator[str]:
+    """Yield what a user may not expect of a prompt."""
+    for token in {*re.findall(r"<\|\w+\|>", text)}.difference(tokenizer.special_tokens):
+        yield f"{token} is no special token of this run: the model reads its letters"
     if text.endswith(" "):
         yield f"{text[-40:]!r} ends in a blank, which belongs to the next word: leave it out"
-    if num_tokens > context_length:
+    if (num_tokens := len(tokenizer.encode(opening(text)))) > context_length:
         yield (
             f"the prompt has {num_tokens:,} tokens, and the model reads the last "
             f"{context_length:,} (its context_length)"
         )
+
+
+class TextStream:
+    """The text of one sequence, in whole characters: an incomplete one waits for the next token.
+
+    An id without a token is written as U+FFFD, as are bytes that are not UTF-8.
+
+    Args:
+        tokenizer: The tokenizer of the tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._vocab = tokenizer.vocab
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token_id: int) -> str:
+        """Add a token and return the new text that is certain."""
+        return self._decoder.decode(self._vocab.get(token_id, NO_TOKEN))
+
+    def close(self) -> str:
+        """Return what is left when no token follows."""
+        return self._decoder.decode(b"", final=True)
 
 
 def generate_texts(
@@ -44,11 +71,9 @@ def generate_texts(
     max_tokens: int,
     sampling: Sampling = GREEDY,
     stop_ids: Collection[int] = (),
-    stop_strings: Collection[str] = (),
     seed: int | None = None,
     *,
     is_fast: bool = True,
-    is_compiled: bool = False,
 ) -> Iterator[tuple[int, str]]:
     """Continue several prompts: as one batch if cs_basics/fast can, else one after the other.
 
@@ -61,29 +86,19 @@ def generate_texts(
         max_tokens: Largest number of new tokens per text.
         sampling: How to sample.
         stop_ids: Any of these tokens ends its text and is not part of it.
-        stop_strings: A text ends before the first of these, even if it spans several tokens.
         seed: Equal seeds give equal texts; None: a random seed.
         is_fast: Use the fast twin of `generate` if there is one.
-        is_compiled: Compile it first, which pays off after a few thousand tokens.
 
     Yields:
         The index of a prompt and the next chunk of its continuation, in whole characters.
 
     Raises:
-        ValueError: There is no prompt, one is empty or holds ids that the model does not know, or a
-            stop string is empty.
+        ValueError: There is no prompt, or one is empty or holds ids that the model does not know.
     """
-    streams = [TextStream(tokenizer, stop_strings) for _ in prompts]
-
-    def is_end(row: int, _: int) -> bool:
-        return streams[row].is_finished
-
+    streams = [TextStream(tokenizer) for _ in prompts]
     how = (max_tokens, sampling, stop_ids, seed)
-    if is_fast and (side_by_side := batch_generator(model)) is not None:
-        steps = side_by_side(model, prompts, *how, is_compiled=is_compiled, is_end=is_end)
-    else:
-        steps = _in_turn(model, prompts, *how, is_end)
-    for tokens in steps:
+    side_by_side = batch_generator(model) if is_fast else None
+    for tokens in (side_by_side or _in_turn)(model, prompts, *how):
         for row, token_id in enumerate(tokens):
             if token_id is not None and (chunk := streams[row].push(token_id)):
                 yield row, chunk
@@ -99,7 +114,6 @@ def _in_turn(
     sampling: Sampling,
     stop_ids: Collection[int],
     seed: int | None,
-    is_end: Callable[[int, int], bool],
 ) -> Iterator[list[int | None]]:
     """Do what `generate_batch` of cs_basics/fast does, one text after the other."""
     if not prompts:
@@ -108,5 +122,3 @@ def _in_turn(
         row_seed = None if seed is None else seed + row
         for token in generate(model, prompt, max_tokens, sampling, stop_ids, row_seed):
             yield [token if other == row else None for other in range(len(prompts))]
-            if is_end(row, token):
-                break

@@ -47,7 +47,9 @@ class DataConfig:
             most = f"must be at most {MAX_CORPUS_MEGABYTES}"
             raise ValueError(f"corpus_megabytes={self.corpus_megabytes} {most}")
         if (self.train_text is None) != (self.valid_text is None):
-            raise ValueError("train_text and valid_text go together: give both or neither")
+            raise ValueError(
+                "train_text and valid_text go together: give both or neither, or one text as text"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +113,6 @@ class RunConfig:
     are any; off: the code of cs_basics/*.py, line by line. Results are equal up to rounding."""
     grad_accum_steps: int = field(default=1, metadata=FREE)
     """Gradient accumulation: micro-batches per update, computed in turn to save memory."""
-    activation_checkpointing: bool = False
-    """Keep only the input of each block and recompute its activations in the backward pass: less
-    memory, about a quarter more time."""
     parallel: Literal["ddp", "fsdp", "tp"] = field(default="ddp", metadata=FREE)
     """With several processes (torchrun); ddp: each holds the whole model; fsdp: each holds a shard
     of every weight; tp: each computes its heads, hidden features and vocabulary entries."""

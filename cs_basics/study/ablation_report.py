@@ -5,18 +5,22 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
 from cs_basics.run.atomic import write_atomically
-from cs_basics.run.pages import render, to_png, to_svg
+from cs_basics.run.pages import render, to_svg
 from cs_basics.settings.run import TrainConfig
 from cs_basics.study import ablation_run
 from cs_basics.study.ablation import changes
-from cs_basics.study.ablation_plot import plot_runs
-from cs_basics.study.ablation_run import RunResult
-from cs_basics.study.ablation_summary import ERRATIC_SPREAD, Noise, Run, Summary, summarise
-from cs_basics.study.student_t import quantile_95
+from cs_basics.study.ablation_run import NUM_WINDOWS, RunResult, loss_windows
+from cs_basics.study.ablation_summary import Noise, Run, Summary, summarise
 
 TEMPLATE = Path(__file__).with_name("ablation.html")
 
+SETTLED = 0.15
+"""The share of a run after which its losses decide the limits of the plot: with the fall from the
+untrained loss, all later differences would be flat."""
 _NOT_COMPARED = ("seed", "run_dir", "vocab_size", "device", "dtype")
 """Settings that are not part of what a suite varies."""
 
@@ -37,18 +41,16 @@ _MEASURED: _Columns = [
 
 
 def write_report(folder: Path, suite: str, base: TrainConfig, runs: Sequence[Run]) -> None:
-    """Write report.html and the plot, from the runs that are done.
+    """Write report.html, from the runs that are done.
 
     Args:
-        folder: Where they go.
+        folder: Where it goes.
         suite: The name of the suite.
         base: The configuration that the variants change.
         runs: All runs of the suite, done or not.
     """
     summaries = summarise(runs)
     noise = Noise(summaries)
-    figure = plot_runs(summaries)
-    configs = {"base": base} | {_name(r): r.config for s in summaries for r in s.runs}
     page = render(
         TEMPLATE,
         title=f"Ablation: {suite}",
@@ -56,16 +58,12 @@ def write_report(folder: Path, suite: str, base: TrainConfig, runs: Sequence[Run
         num_done=sum(run.result is not None for run in runs),
         num_runs=len(runs),
         seeds=sorted({run.config.run.seed for run in runs}),
-        curves=to_svg(figure),
+        curves=to_svg(plot_runs(summaries)),
         variants=_table_of_variants(base, summaries, noise),
         noise=noise,
-        quantile=quantile_95(noise.degrees_of_freedom),
-        erratic_spread=ERRATIC_SPREAD,
-        runs=_table_of_runs(summaries),
         measured=ablation_run,
-        settings=[(name, json.dumps(c.to_json(), indent=2)) for name, c in configs.items()],
+        settings=json.dumps(base.to_json(), indent=2),
     )
-    write_atomically(folder / "loss.png", to_png(figure))
     write_atomically(folder / "report.html", page.encode())
 
 
@@ -99,15 +97,6 @@ def _table_of_variants(
     return rows
 
 
-def _table_of_runs(summaries: Sequence[Summary]) -> list[list[str]]:
-    columns = [*_BITS, *_LOSS, *_MEASURED]
-    runs = [run for summary in summaries for run in summary.runs]
-    return [["run", *_titles(columns), "status"]] + [
-        [_name(run), *_cells([run.result] if run.result else [], columns), run.status]
-        for run in runs
-    ]
-
-
 def _titles(columns: _Columns) -> list[str]:
     return [title for title, *_ in columns]
 
@@ -125,8 +114,8 @@ def _cells(results: Sequence[RunResult], columns: _Columns) -> list[str]:
 def _behind(best: Summary, summary: Summary, noise: Noise) -> str:
     if not summary.is_sound or summary is best:
         return "-"
-    difference = noise.difference(best, summary)
-    return f"{difference.bits_per_byte:.4f}{' (noise)' if difference.is_noise else ''}"
+    behind = f"{summary.mean - best.mean:.4f}"
+    return f"{behind} (noise)" if noise.explains(best, summary) else behind
 
 
 def _status(summary: Summary) -> str:
@@ -144,5 +133,36 @@ def _changes(base: TrainConfig, summary: Summary) -> str:
     )
 
 
-def _name(run: Run) -> str:
-    return f"{run.variant}, seed {run.config.run.seed}"
+def plot_runs(summaries: Sequence[Summary]) -> Figure:
+    """Draw the training loss of each run, by update and by minute.
+
+    Args:
+        summaries: Each variant has a colour; the legend keeps this order.
+    """
+    figure = Figure(figsize=(13, max(5.0, 0.22 * len(summaries))), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    colors = colormaps["turbo"].resampled(len(summaries))
+    for index, summary in enumerate(summaries):
+        for run in summary.runs:
+            rows = [row for row in run.rows if "train/loss" in row]
+            windows = loss_windows([row["train/loss"] for row in rows]) if rows else []
+            losses = [loss for _, loss in windows]
+            for panel, key, scale in zip(panels, ("step", "elapsed_s"), (1, 60), strict=True):
+                places = [rows[step - 1][key] / scale for step, _ in windows]
+                panel.plot(places, losses, color=colors(index), linewidth=1.1)
+        panels[1].plot([], [], color=colors(index), label=summary.variant)
+    panels[0].set(xlabel="step", ylabel=f"training loss (nats, mean of 1/{NUM_WINDOWS} of the run)")
+    panels[1].set(xlabel="minutes")
+    panels[0].set_ylim(*_limits([run for summary in summaries for run in summary.runs]))
+    panels[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+    return figure
+
+
+def _limits(runs: Iterable[Run]) -> tuple[float, float]:
+    """Return limits around the losses after SETTLED of each run that did not diverge."""
+    settled: list[float] = []
+    for run in runs:
+        if run.score is not None:
+            losses = [row["train/loss"] for row in run.rows if "train/loss" in row]
+            settled += losses[int(SETTLED * len(losses)) :]
+    return (min(settled) - 0.1, max(settled) + 0.1) if settled else (0.0, 10.0)

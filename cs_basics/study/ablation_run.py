@@ -250,18 +250,14 @@ def _largest_activation(trainer: Trainer) -> float:
         return forward_and_measure
 
     # No hooks: a model that calls `block.forward(x)` goes past them.
-    # A block whose activations are checkpointed has a forward of its own.
-    own = [vars(block).get("forward") for block in trainer.model.layers]
     for block in trainer.model.layers:
         block.forward = measured(block.forward)
     try:
         inputs = ids.view(-1, length).to(trainer.device)
         trainer.plain_loss_of(inputs, inputs)
     finally:
-        for block, forward in zip(trainer.model.layers, own, strict=True):
+        for block in trainer.model.layers:
             del block.forward
-            if forward is not None:
-                block.forward = forward
     return torch.stack(largest).max().item()
 
 

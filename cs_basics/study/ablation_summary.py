@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from cs_basics.run.metrics import Row
 from cs_basics.settings.run import TrainConfig
 from cs_basics.study.ablation_run import RunResult
-from cs_basics.study.student_t import quantile_95
 
-ERRATIC_SPREAD = 4.0
-"""A variant is erratic if its standard deviation is over this many times the median one."""
+QUANTILES = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160),
+    *(2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056),
+    *(2.052, 2.048, 2.045, 2.042),
+)
+"""What Student's t exceeds, to either side, in one case of 20: for 1, 2, ... degrees of freedom;
+with more it falls to 1.960, by less than 5 %."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,24 +82,12 @@ class Summary:
         return statistics.variance(self.scores) if len(self.scores) > 1 else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """How far one variant is behind another, and whether it is noise."""
+def quantile_95(degrees: float) -> float:
+    """Return the t that chance exceeds, to either side, in one case of 20.
 
-    ahead: str
-    behind: str
-    bits_per_byte: float
-    standard_error: float | None
-    """Standard error of the difference; None where no variant has two scores."""
-    degrees_of_freedom: float
-    """How many values the standard error rests on, less the means that were taken from them."""
-
-    @property
-    def is_noise(self) -> bool | None:
-        """Whether 0 lies in the 95 % t interval of the difference; None: unknown."""
-        if self.standard_error is None:
-            return None
-        return self.bits_per_byte <= quantile_95(self.degrees_of_freedom) * self.standard_error
+    Degrees between two of the table count as the fewer, so that the result is never too small.
+    """
+    return QUANTILES[min(max(1, int(degrees)), len(QUANTILES)) - 1]
 
 
 def summarise(runs: Iterable[Run]) -> list[Summary]:
@@ -114,47 +106,36 @@ class Noise:
     """How much the score of a run varies by chance, from the spread between seeds.
 
     With two seeds a variant's own variance says almost nothing, so the variances of all variants
-    are pooled. An erratic variant is left out of the pool and judged by its own variance: one that
-    nearly diverges would otherwise hide the differences between all the others. All variants share
-    their seeds and so their batches. The effect that a seed has on all of them is not subtracted,
-    so the judgement errs on the side of noise.
+    are pooled. All variants share their seeds and so their batches. The effect that a seed has on
+    all of them is not subtracted, so the judgement errs on the side of noise.
 
     Args:
         summaries: The variants.
     """
 
     def __init__(self, summaries: Sequence[Summary]) -> None:
-        spread = [(s, s.variance) for s in summaries if s.is_sound and s.variance is not None]
-        most = ERRATIC_SPREAD**2 * statistics.median([v for _, v in spread] or [0.0])
-        self.erratic = {s.variant: variance for s, variance in spread if variance > most}
-        pool = [(len(s.scores) - 1, variance) for s, variance in spread if variance <= most]
+        pool = [
+            (len(s.scores) - 1, s.variance)
+            for s in summaries
+            if s.is_sound and s.variance is not None
+        ]
         self.degrees_of_freedom = sum(degrees for degrees, _ in pool)
         self.pooled: float | None = None
         """Variance of one run; None where no variant has two seeds."""
         if pool:
             self.pooled = sum(degrees * v for degrees, v in pool) / self.degrees_of_freedom
 
-    def difference(self, one: Summary, other: Summary) -> Difference:
-        """Compare two variants that have scores."""
-        ahead, behind = sorted((one, other), key=lambda summary: summary.mean)
-        error, degrees = None, 0.0
-        if self.pooled is not None:
-            # Welch and Satterthwaite: the pool is one estimate, an erratic variance one of its own.
-            both = [(self.erratic.get(s.variant), len(s.scores)) for s in (one, other)]
-            pool = sum(self.pooled / num for variance, num in both if variance is None)
-            parts = [(variance / num, num - 1) for variance, num in both if variance is not None]
-            parts.append((pool, self.degrees_of_freedom))
-            total = sum(variance for variance, _ in parts)
-            error = total**0.5
-            uncertain = sum(variance**2 / of_part for variance, of_part in parts)
-            degrees = total**2 / uncertain if uncertain else self.degrees_of_freedom
-        return Difference(
-            ahead=ahead.variant,
-            behind=behind.variant,
-            bits_per_byte=behind.mean - ahead.mean,
-            standard_error=error,
-            degrees_of_freedom=degrees,
-        )
+    @property
+    def quantile(self) -> float:
+        """How many standard errors of a difference chance exceeds in one case of 20."""
+        return quantile_95(self.degrees_of_freedom)
+
+    def explains(self, best: Summary, other: Summary) -> bool | None:
+        """Whether chance may put one variant so far behind the best; None: unknown."""
+        if self.pooled is None:
+            return None
+        error = (self.pooled * (1 / len(best.scores) + 1 / len(other.scores))) ** 0.5
+        return other.mean - best.mean <= self.quantile * error
 
 
 def _rank(summary: Summary) -> tuple[bool, bool, float, str]:

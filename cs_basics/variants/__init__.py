@@ -8,6 +8,5 @@ feed_forward.py  feed-forward parts without a gate
 blocks.py        blocks of given parts: pre-norm, post-norm, sandwich-norm
 muon.py          Muon, an optimizer for matrices beside the book's AdamW
 dropout.py       dropout of what each part of a block adds to the residual stream
-activation_checkpointing.py  less memory for more time
 model.py         Transformer: the model that a ModelConfig describes
 """

@@ -74,8 +74,3 @@ def mix(
         return values, values
     of_first, own = scales
     return first_values, of_first * first_values + own * values
-
-
-def stream_of(output: StreamAndValues) -> Tensor:
-    """Return the residual stream of what a block is given or returns."""
-    return output[0] if isinstance(output, tuple) else output

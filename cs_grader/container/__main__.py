@@ -16,8 +16,8 @@ from cs_grader.results.gradescope import results_json
 from cs_grader.results.page import report as in_words
 from cs_grader.results.reading import Reader
 from cs_grader.trusted.examination import Examination, Terms, rubric_of
+from cs_grader.trusted.isolation import choose_isolation
 from cs_grader.trusted.sandbox import Limits
-from cs_grader.trusted.tiers import choose_tier
 from cs_grader.trusted.verdict import result_of
 
 WRITE_INTERVAL_S = 5.0
@@ -95,7 +95,7 @@ def terms_of(tests: Path, options: dict[str, Any]) -> Terms:
         memory_bytes = min(memory_bytes, max(room - OWN_BYTES, LEAST_BYTES))
     return Terms(
         tests=tests,
-        tier=choose_tier(options["require_isolation"]),
+        isolation=choose_isolation(options["require_isolation"]),
         secret=options["exam_seed"],
         problems=tuple(p for p in rubric_of(tests) if not options["only"] or p in options["only"]),
         limits=Limits(memory_bytes=memory_bytes),

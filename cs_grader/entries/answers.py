@@ -1,4 +1,4 @@
-"""Asks the tokenizer and the model that a run has left, which answer behind the wall.
+"""Asks the tokenizer and the model that a run has left, which answer in the sandbox.
 
 Each process knows only what it is asked. One has the tokenizer and sees the text; one has it and
 sees the ids; one has the model and sees windows of ids; another one has the model and sees
@@ -18,7 +18,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from cs_grader.entries import wall
+from cs_grader.entries import sandboxed
 from cs_grader.trusted.clean_copy import RefusedError
 from cs_grader.trusted.sandbox import Stage
 
@@ -28,13 +28,13 @@ end, since code could train on meanwhile."""
 PROGRAM = "inside/model.py"
 MAX_VOCAB_SIZE = 2**16
 MAX_WINDOW_LOGITS = 2**26
-"""Logits of a window: they cross the wall at once, 256 MB at most."""
+"""Logits of a window: they leave the sandbox at once, 256 MB at most."""
 Ids = npt.NDArray[np.int32]
 Logits = npt.NDArray[np.float32]
 
 
 class Answers:
-    """The pipes to a process behind the wall."""
+    """The pipes to a process in the sandbox."""
 
     def __init__(self, requests: IO[bytes], answers: IO[bytes], output: IO[bytes]) -> None:
         self.requests, self.answers, self.output = requests, answers, output
@@ -93,22 +93,22 @@ class Answers:
         return answer
 
     def _ended(self) -> RefusedError:
-        return RefusedError(wall.last_line(self.output))
+        return RefusedError(sandboxed.last_line(self.output))
 
 
 @contextlib.contextmanager
-def asked(tier: str, stage: Stage, kind: str, run: Path) -> Generator[Answers]:
+def asked(isolation: str, stage: Stage, kind: str, run: Path) -> Generator[Answers]:
     """Start a process that answers questions of one kind.
 
     Args:
-        tier: The kind of wall.
+        isolation: One of isolation.ISOLATIONS.
         stage: What it sees, all of it read-only.
         kind: "encode", "decode" or "logits".
         run: The run folder, inside the stage.
     """
     with (
         tempfile.TemporaryFile() as output,
-        wall.running(tier, stage, PROGRAM, [kind, str(run)], output) as process,
+        sandboxed.running(isolation, stage, PROGRAM, [kind, str(run)], output) as process,
     ):
         assert process.stdin is not None
         assert process.stdout is not None

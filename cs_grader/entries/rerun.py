@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cs_grader.entries import wall
+from cs_grader.entries import sandboxed
 from cs_grader.trusted.clean_copy import RefusedError
 from cs_grader.trusted.sandbox import Stage
 
@@ -23,13 +23,13 @@ Tell = Callable[[str, str, int, int], None]
 
 
 def run_again(
-    tier: str, stage: Stage, arguments: list[str], text: bytes, limit_s: float, tell: Tell
+    isolation: str, stage: Stage, arguments: list[str], text: bytes, limit_s: float, tell: Tell
 ) -> Path:
-    """Train behind the wall, for so long at most.
+    """Train in the sandbox, for so long at most.
 
     Args:
-        tier: The kind of wall.
-        stage: As `wall.build_stage` makes it.
+        isolation: One of isolation.ISOLATIONS.
+        stage: As `sandboxed.build_stage` makes it.
         arguments: Those of scripts/train.py, without texts and folder.
         text: The training text.
         limit_s: Seconds after which it is killed, and all that it started.
@@ -41,14 +41,14 @@ def run_again(
     Raises:
         RefusedError: It ended with an error.
     """
-    run = wall.out_of(stage) / "run"
+    run = sandboxed.out_of(stage) / "run"
     given = ["--run-dir", str(run), "--device", "cpu", "--no-page"]
     for role, content in (("train", text), ("valid", stand_in(text))):
         (stage.root / f"{role}.txt").write_bytes(content)
         given += [f"--{role}-text", f"{stage.root}/{role}.txt"]
     with tempfile.TemporaryFile() as output:
-        started = wall.running(
-            tier, stage, "scripts/train.py", [*arguments, *given], output, is_training=True
+        started = sandboxed.running(
+            isolation, stage, "scripts/train.py", [*arguments, *given], output, is_training=True
         )
         began = time.monotonic()
         with started as process:
@@ -56,7 +56,7 @@ def run_again(
                 tell("training", "s", round(time.monotonic() - began), round(limit_s))
                 time.sleep(LOOK_S)
         if code:
-            said = wall.last_line(output)
+            said = sandboxed.last_line(output)
             raise RefusedError(f"the command ended with exit code {code}: {said}")
     return run
 

@@ -66,7 +66,7 @@ def class_page(
         median=statistics.median(scores or [0.0]),
         mean=statistics.fmean(scores or [0.0]),
         num_without=sum(not any(p.passed for p in result.problems) for result in everyone),
-        tiers=Counter(result.isolation for result in everyone),
+        isolations=Counter(result.isolation for result in everyone),
         faults=sorted((faults or {}).items()),
         about=about,
         menu=MARKS,

@@ -140,8 +140,15 @@ def shared_error(result: Result) -> str:
 
 
 def remark(result: Result) -> str:
-    """The note, or else the error that cost most: why somebody has few points."""
-    return one_line(result.note, 500) or shared_error(result)
+    """The note, or else the error or endless loops that cost most: why somebody has few points."""
+    return one_line(result.note, 500) or shared_error(result) or loops(result)
+
+
+def loops(result: Result) -> str:
+    """Name the problems with several checks that used up their seconds; "" without one."""
+    slow = Counter(item.problem for item in failures(result) if kind(item).startswith(TOO_LONG))
+    titles = [title(one) for one in result.problems if slow[one.problem] > 1]
+    return f"looks like an endless loop: {', '.join(titles)}" if titles else ""
 
 
 def own_failures(result: Result, problem: str) -> list[list[Item]]:

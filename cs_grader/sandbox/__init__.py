@@ -4,7 +4,7 @@ This folder is copied whole and runs beside the submission: whoever hands in cod
 may take over the processes that run it. It therefore knows no answer and decides about nothing. It
 imports the standard library, NumPy and torch, and nothing of cs_grader outside of this folder.
 
-    wire.py        plain data as a header and raw bytes, the only thing that crosses the wall
+    wire.py        plain data as a header and raw bytes, the only thing that crosses its border
     confine.py     what the grader decides about the sandbox: limits that a process puts on itself
     processes.py   what the kernel tells about processes; a watch over those of a submission
     forbidden.py   the operators that each problem is solved without

@@ -33,12 +33,9 @@ class Observers:
         self.probes = {
             name: module for name, module in sys.modules.items() if name.startswith("probes.")
         }
+        states = {name: _state_of(name, module) for name, module in self.probes.items()}
         self.state = {
-            module: [
-                entry
-                for name in _with_imported(module, self.probes)
-                for entry in _state_of(name, self.probes[name])
-            ]
+            module: [one for name in _with_imported(module, self.probes) for one in states[name]]
             for module in self.probes
         }
 

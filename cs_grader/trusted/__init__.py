@@ -5,8 +5,8 @@ Read it in this order.
     submissions.py  finds what was handed in, and by whom
     clean_copy.py   a folder that takes only harmless files
     copying.py      a folder or a zip becomes a clean copy
-    sandbox.py      the folders of a sandbox, the wall around it, and its limits
-    tiers.py        which walls work here: bubblewrap, another user, or a plain process
+    sandbox.py      the folders of a sandbox, its command, and its limits
+    isolation.py    which kinds of sandbox work here: bubblewrap, another user, or a plain process
     connection.py   sends a probe into the sandbox and receives what comes back
     answer.py       what came of a probe, rebuilt from what the sandbox sent
     unchanged.py    what became of the tensors that a probe gave

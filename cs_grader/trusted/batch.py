@@ -238,7 +238,7 @@ def _described(terms: Terms) -> dict[str, object]:
     return {
         "secret": terms.secret,
         "problems": list(terms.problems),
-        "isolation": terms.tier,
+        "isolation": terms.isolation,
         "examination": _digest(terms.tests),
     }
 

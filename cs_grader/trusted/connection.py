@@ -46,18 +46,18 @@ class Connection:
     """A sandbox that is put up whenever it is needed."""
 
     def __init__(
-        self, tier: str, stage: Stage, limits: Limits, more: dict[str, Any], budget_s: float
+        self, isolation: str, stage: Stage, limits: Limits, more: dict[str, Any], budget_s: float
     ) -> None:
         """Prepare to put up a sandbox at the first request.
 
         Args:
-            tier: One of tiers.TIERS.
+            isolation: One of isolation.ISOLATIONS.
             stage: Its folders.
             limits: What may be used in it.
             more: What the worker has to know about the submission.
             budget_s: Seconds after which no probe is run any more.
         """
-        self.tier = tier
+        self.isolation = isolation
         self.stage = stage
         self.limits = limits
         self.more = more
@@ -184,11 +184,11 @@ class Connection:
     def _kill(self) -> None:
         if self.process is not None:
             self.process.kill()
-            sandbox.sweep(self.tier)
+            sandbox.sweep(self.isolation)
 
     def _start(self) -> socket.socket:
         self.process, self.channel = sandbox.start(
-            self.tier, self.stage, self.limits, self.more, self.output.write_end
+            self.isolation, self.stage, self.limits, self.more, self.output.write_end
         )
         try:
             ready = wire.receive(self.channel, time.monotonic() + STARTING_S)
@@ -207,7 +207,7 @@ class Connection:
             self.process.kill()
             self.process.wait()
         self.channel = self.process = None
-        sandbox.sweep(self.tier)
+        sandbox.sweep(self.isolation)
 
 
 class SandboxError(RuntimeError):

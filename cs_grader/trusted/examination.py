@@ -48,8 +48,8 @@ class Terms:
 
     tests: Path
     """The folder of the examination; nothing of a submission is ever written there."""
-    tier: str
-    """How submissions are walled off: one of tiers.TIERS."""
+    isolation: str
+    """How submissions are isolated: one of isolation.ISOLATIONS."""
     secret: str
     """What the hidden inputs are drawn from (hidden.py); "" if there are none."""
     problems: tuple[str, ...]
@@ -178,7 +178,7 @@ class Examination:
         asked = {
             "tests": str(terms.tests),
             "stage": str(stage.root),
-            "tier": terms.tier,
+            "isolation": terms.isolation,
             "limits": dataclasses.asdict(terms.limits),
             "worker": {"own_names": own_names(stage.submission)},
             "hidden_key": key_for(terms.secret, self.name, self.copied.key),

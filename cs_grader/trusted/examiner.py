@@ -51,7 +51,7 @@ class Asked:
 
     tests: str
     stage: str
-    tier: str
+    isolation: str
     limits: dict[str, Any]
     worker: dict[str, Any]
     """Settings of the worker that depend on the submission."""
@@ -93,7 +93,7 @@ class Examiner:
         self.rows = os.fdopen(examination.rows, "w", encoding="utf-8")
         self.adapters = RemoteAdapters(
             Connection(
-                examination.tier,
+                examination.isolation,
                 Stage(root=Path(examination.stage)),
                 Limits(**examination.limits),
                 examination.worker,

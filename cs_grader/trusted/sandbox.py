@@ -1,6 +1,6 @@
-"""The wall around a submission: what stands in it, what may be used in it, how it is put up.
+"""The sandbox of a submission: what lies in it, what may be used in it, how it is started.
 
-tiers.py says which kinds of wall there are.
+isolation.py says which kinds there are.
 """
 
 import contextlib
@@ -128,24 +128,27 @@ def counts_in_namespaces() -> bool:
     return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 14)
 
 
-def settings_of(tier: str, stage: Stage, limits: Limits) -> dict[str, Any]:
+def settings_of(isolation: str, stage: Stage, limits: Limits) -> dict[str, Any]:
     """What the worker has to know, except `own_names`."""
     writable = [str(stage.scratch), "/dev/shm", "/dev/null", "/dev/zero", "/dev/full"]
     folders = [*map(str, interpreter_folders()), *SYSTEM, *OF_ETC, "/proc", "/sys", "/dev"]
-    has_own_uid = tier == "uid" or (tier == "bubblewrap" and has_real_root())
+    has_own_uid = isolation == "uid" or (isolation == "bubblewrap" and has_real_root())
     return {
-        "submission": f"{scratch_of(tier, stage)}/submission",
+        "submission": f"{scratch_of(isolation, stage)}/submission",
         "original": str(stage.submission),
         # A plain process shares /dev/shm with all else that its user runs.
-        "scratch": [scratch_of(tier, stage), *(["/dev/shm"] if tier != "process" else [])],
+        "scratch": [
+            scratch_of(isolation, stage),
+            *(["/dev/shm"] if isolation != "process" else []),
+        ],
         "examination": str(stage.examination),
         "packages": [path for path in sys.path if path.endswith(PACKAGE_FOLDERS)],
         "own_names": [],
         "uid": own_uid() if has_own_uid else None,
-        "is_counted_alone": has_own_uid or (tier == "bubblewrap" and counts_in_namespaces()),
-        "readable": [*folders, "/etc/localtime", str(stage.root)] if tier == "uid" else None,
+        "is_counted_alone": has_own_uid or (isolation == "bubblewrap" and counts_in_namespaces()),
+        "readable": [*folders, "/etc/localtime", str(stage.root)] if isolation == "uid" else None,
         "writable": writable,
-        "allow_network": tier != "uid",
+        "allow_network": isolation != "uid",
         "memory_bytes": limits.memory_bytes,
         "file_bytes": limits.file_bytes,
         "processes": limits.processes,
@@ -170,14 +173,14 @@ def interpreter_folders() -> list[Path]:
     return unique
 
 
-def scratch_of(tier: str, stage: Stage) -> str:
+def scratch_of(isolation: str, stage: Stage) -> str:
     """The folder of temporary files, as it is called inside."""
-    return "/tmp" if tier == "bubblewrap" else str(stage.scratch)
+    return "/tmp" if isolation == "bubblewrap" else str(stage.scratch)
 
 
-def environment(stage: Stage, tier: str) -> dict[str, str]:
+def environment(stage: Stage, isolation: str) -> dict[str, str]:
     """All that the submission sees of the environment."""
-    scratch = scratch_of(tier, stage)
+    scratch = scratch_of(isolation, stage)
     return {
         "PATH": f"{Path(interpreter()).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": scratch,
@@ -201,9 +204,9 @@ def environment(stage: Stage, tier: str) -> dict[str, str]:
     }
 
 
-def wall(tier: str, stage: Stage, limits: Limits) -> list[str]:
-    """The command that puts up the wall; append to it what is to run inside."""
-    if tier != "bubblewrap":
+def command(isolation: str, stage: Stage, limits: Limits) -> list[str]:
+    """The command that starts the sandbox; append what is to run inside."""
+    if isolation != "bubblewrap":
         return []
     command = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
@@ -220,7 +223,7 @@ def wall(tier: str, stage: Stage, limits: Limits) -> list[str]:
     # After the empty /tmp, which would hide a Python that lies there.
     command += _libraries()
     command += [*_show(stage.root), "--chdir", str(stage.root)]
-    for name, value in environment(stage, tier).items():
+    for name, value in environment(stage, isolation).items():
         command += ["--setenv", name, value]
     return [*command, "--"]
 
@@ -251,12 +254,12 @@ def _show(folder: Path) -> list[str]:
 
 
 def start(
-    tier: str, stage: Stage, limits: Limits, more: dict[str, Any], output: int
+    isolation: str, stage: Stage, limits: Limits, more: dict[str, Any], output: int
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Put up the wall with a worker behind it.
+    """Start the sandbox with a worker in it.
 
     Args:
-        tier: One of tiers.TIERS.
+        isolation: One of isolation.ISOLATIONS.
         stage: The folders.
         limits: What it may use.
         more: The worker's remaining settings.
@@ -265,15 +268,15 @@ def start(
     Returns:
         The process, and the socket that the worker listens to.
     """
-    settings = settings_of(tier, stage, limits) | more
+    settings = settings_of(isolation, stage, limits) | more
     program = str(stage.root / "cs_grader" / "sandbox" / "worker.py")
     worker = [interpreter(), "-P", "-s", "-B", program]
-    command = wall(tier, stage, limits)
-    if tier != "bubblewrap":
+    outer = command(isolation, stage, limits)
+    if isolation != "bubblewrap":
         with contextlib.suppress(OSError):
             remove(stage.scratch)
         stage.scratch.mkdir(exist_ok=True)
-    if tier == "uid":
+    if isolation == "uid":
         os.chown(stage.scratch, own_uid(), own_uid())
         # Others that are graded at the same time run as other users.
         os.chown(stage.root, 0, own_uid())
@@ -281,30 +284,30 @@ def start(
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [*command, *worker, json.dumps(settings)],
+            [*outer, *worker, json.dumps(settings)],
             stdin=theirs.fileno(),
             stdout=output,
             stderr=output,
             cwd="/",
-            env=environment(stage, tier),
+            env=environment(stage, isolation),
             start_new_session=True,
             preexec_fn=confine.die_with_parent,
         )
     return process, ours
 
 
-def sweep(tier: str) -> None:
+def sweep(isolation: str) -> None:
     """Kill what a sandbox has left, and empty its shared memory; bubblewrap leaves nothing."""
-    if tier == "bubblewrap" or not Path("/proc/self/stat").exists():
+    if isolation == "bubblewrap" or not Path("/proc/self/stat").exists():
         return
-    _kill_left(tier)
-    if tier == "uid":
+    _kill_left(isolation)
+    if isolation == "uid":
         empty_shared_memory(own_uid())
 
 
-def _kill_left(tier: str) -> None:
+def _kill_left(isolation: str) -> None:
     for _ in range(200):
-        left = [pid for pid in _left_behind(tier) if pid != os.getpid() and not is_over(pid)]
+        left = [pid for pid in _left_behind(isolation) if pid != os.getpid() and not is_over(pid)]
         if not left:
             return
         for pid in left:
@@ -323,9 +326,9 @@ def empty_shared_memory(uid: int) -> None:
                 remove(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def _left_behind(tier: str) -> Iterator[int]:
+def _left_behind(isolation: str) -> Iterator[int]:
     """Processes below this one, which adopts orphans, and those of the sandbox's own user."""
-    uid = own_uid() if tier == "uid" else None
+    uid = own_uid() if isolation == "uid" else None
     yield from descendants(os.getpid())
     for folder in Path("/proc").iterdir() if uid is not None else ():
         with contextlib.suppress(OSError):

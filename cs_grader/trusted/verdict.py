@@ -38,7 +38,7 @@ def result_of(one: Examination) -> Result:
         submission=one.name,
         handed_in_as=one.handed_in_as,
         key=one.copied.key,
-        isolation=terms.tier,
+        isolation=terms.isolation,
         secret=name_of_secret(terms.secret),
         note=_note(one),
         score=round(sum(problem.points for problem in problems), 6),

@@ -24,7 +24,7 @@ def main(
     """Measure, show each figure as it is had, and write the table of docs/performance.md.
 
     Args:
-        subject: tokenizer: training, encoding and decoding against other libraries. training,
+        subject: tokenizer: training and encoding against other libraries. training,
             generation: against the transformers package.
     """
     keep_freed_memory()

@@ -15,10 +15,6 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
-
-from cs_basics.run.tokenizer_folder import load_tokenizer
-
 from .measuring import Row
 from .tokenizer_texts import Text, make_texts
 from .worker import Worker
@@ -84,10 +80,10 @@ def _fresh(name: str, num_threads: int) -> Worker:
 
 
 def measure() -> Iterator[Row]:
-    """Measure training, encoding, decoding and memory, in turns with the peers."""
+    """Measure training, encoding and memory, in turns with the peers."""
     with tempfile.TemporaryDirectory() as scratch:
         texts = make_texts(Path(scratch), MEGABYTES)
-        for part in (_training, _encoding, _decoding):
+        for part in (_training, _encoding):
             with Team() as team:
                 yield from part(team, texts)
         yield from _memory(texts["stories"])
@@ -120,15 +116,6 @@ def _encoding(team: Team, texts: dict[str, Text]) -> Iterator[Row]:
     yield from team.race(all_threads, large, task, [TIKTOKEN], ALL_THREADS, warm=False)
     chinese = texts["Chinese"]
     yield from team.race("encode 1 MB", chinese, chinese.task("raw"), [TIKTOKEN])
-
-
-def _decoding(team: Team, texts: dict[str, Text]) -> Iterator[Row]:
-    """Decoding."""
-    text = texts["sample"]
-    ids = load_tokenizer(text.tokenizer).encode(text.path.read_text("utf-8"))
-    path = text.beside("ids.bin")
-    np.array(ids, np.uint16).tofile(path)
-    yield from team.race("decode", text, text.task("decode", ids=str(path)), [TIKTOKEN])
 
 
 def _memory(text: Text) -> Iterator[Row]:

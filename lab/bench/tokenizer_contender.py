@@ -79,10 +79,6 @@ class Contender:
         """Encode a file to ids on disk."""
         encode_file(self.tokenizer, text, out, self.num_threads)
 
-    def decode(self, ids: list[int]) -> str:
-        """Turn ids into text."""
-        return self.tokenizer.decode(ids)
-
     def raw(self, data: bytes) -> None:
         """Encode one long text."""
         self.documents([data.decode("utf-8", "replace")])
@@ -127,9 +123,6 @@ class HuggingFace(Contender):
                 parts = [part + END_OF_TEXT for part in parts[:-1]] + parts[-1:]
                 for encoding in self.tokenizer.encode_batch_fast(parts):
                     np.array(encoding.ids, np.uint16).tofile(file)
-
-    def decode(self, ids: list[int]) -> str:
-        return self.tokenizer.decode(ids, skip_special_tokens=False)
 
 
 class TikToken(Contender):
@@ -196,8 +189,6 @@ def seconds_of(contender: Contender, task: dict[str, Any]) -> float:
             kind, given = "whole", [text, task["out"]]
         case "raw":
             given = [Path(text).read_bytes()]
-        case "decode":
-            given = [np.fromfile(task["ids"], np.uint16).tolist()]
         case _:
             given = [documents(text)]
     start = time.perf_counter()

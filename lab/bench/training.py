@@ -51,7 +51,7 @@ STEPS = {
     "+ compiled": replace(BOOK, is_tuned=False),
     "+ freed memory is kept": BOOK,
     "+ fused gate and up": replace(BOOK, fast_parts=("SwiGLU",)),
-    "+ fused QKV, tiles": replace(BOOK, fast_parts=("SwiGLU", "CausalSelfAttention")),
+    "+ fused QKV, half-split RoPE": replace(BOOK, fast_parts=("SwiGLU", "CausalSelfAttention")),
     "+ C++ attention, chunked loss, one-pass AdamW": OURS,
 }
 """From the book's code to ours; each is compared with the one before."""

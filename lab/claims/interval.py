@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cs_basics.study.student_t import quantile_95
+from cs_basics.study.ablation_summary import quantile_95
 
 
 @dataclass(frozen=True)

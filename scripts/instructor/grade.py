@@ -33,8 +33,8 @@ from cs_grader.trusted.examination import (
     rubric_of,
 )
 from cs_grader.trusted.hidden import check_secret
+from cs_grader.trusted.isolation import choose_isolation
 from cs_grader.trusted.submissions import Submission, find_submissions, passed_over
-from cs_grader.trusted.tiers import choose_tier
 
 
 def main(
@@ -60,10 +60,10 @@ def main(
         submission: A zip, a folder, or a folder of these.
         out: Folder of the results.
         jobs: Submissions that are graded at the same time.
-        resume: Go on from what the folder of the results already holds.
+        resume: Continue from the results that the folder already holds.
         shard: K/N: grade only every N-th submission, from the K-th on, into a folder that the other
             shards write to as well, from this machine or others; --pages then writes the gradebook.
-        pages: Grade nothing: write gradebook and pages again from the results that are there.
+        pages: Grade nothing: rewrite gradebook and pages from the results that are there.
         exam_seed: Secret that hidden inputs are drawn from, at least 22 random characters; a fresh
             one is drawn and recorded in batch.json if not given. 0: no hidden inputs.
         require_isolation: Grade only if this isolation or a stronger one works; "process" hardly
@@ -103,7 +103,7 @@ def main(
     remove_remains()
     terms = Terms(
         tests=tests.resolve(),
-        tier=choose_tier(require_isolation),
+        isolation=choose_isolation(require_isolation),
         secret=secret,
         problems=problems,
         budget_s=minutes * 60,

@@ -46,7 +46,7 @@ def main(
             others do.
         hidden_items: Who sees how many checks on those inputs failed. Students who cannot see that
             cannot see their total either: Gradescope hides it.
-        require_isolation: Mark nothing in a container that allows only less isolation. Gradescope
+        require_isolation: Mark nothing in a container without at least this isolation. Gradescope
             allows "uid".
         minutes: Stop after this time and report what is marked so far. A submission that exceeds
             Gradescope's own limit, 10 minutes unless you change it, gets no report at all.

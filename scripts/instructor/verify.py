@@ -29,14 +29,14 @@ sys.path.append(str(ROOT / "scripts"))  # for cli.py
 from cli import print_result, progress_printer, run
 
 from cs_basics.run.look import look_at_text
-from cs_grader.entries import wall
+from cs_grader.entries import sandboxed
 from cs_grader.entries.answers import asked
 from cs_grader.entries.entry import CLASSES, Entry, read_entry
 from cs_grader.entries.evaluation import bits_per_byte
 from cs_grader.entries.rerun import START_S, run_again
 from cs_grader.results.markdown import code, escape
 from cs_grader.trusted.clean_copy import RefusedError
-from cs_grader.trusted.tiers import why_not
+from cs_grader.trusted.isolation import why_not
 
 MAX_SEEDS = 11
 
@@ -56,7 +56,7 @@ def main(
         train_text: Text that is trained on.
         valid_text: Text on which the figure is measured; no run sees it.
         seeds: Number of runs, each with a seed that is drawn now.
-        require_isolation: The wall around the entry's code; "process" is hardly one: use it only
+        require_isolation: The sandbox for the entry's code; "process" is hardly one: use it only
             for entries that you trust.
     """
     if not 1 <= seeds <= MAX_SEEDS:
@@ -72,7 +72,7 @@ def main(
     for _ in range(seeds):
         seed = secrets.randbelow(2**31)
         with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
-            stage = wall.build_stage(Path(folder), ROOT, handed_in.code)
+            stage = sandboxed.build_stage(Path(folder), ROOT, handed_in.code)
             try:
                 run_folder = run_again(
                     require_isolation,

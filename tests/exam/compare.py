@@ -207,6 +207,7 @@ def expect_close(
     if np.all(error <= limit):
         return
     answers, others = mistakes(), trials()
+    expect_settled(name, [trial.label for trial in others if not trial.is_settled])
     fitting = diagnoses(got, expected, limit, answers)
     asked = [Trial("this call", got, expected, answers, limit), *others]
     causes = confirmed(fitting, asked)
@@ -223,6 +224,22 @@ def expect_close(
     rest = unexplained(causes, asked) or "\n  ".join(map(one_of_several, parts[1:]))
     finding = "\n  ".join([finding, *filter(None, certain)])
     report(finding, causes or parts[:1], hint, rest)
+
+
+def expect_settled(name: str, changing: Sequence[str]) -> None:
+    """Nothing explains an answer that is another one the next time.
+
+    Args:
+        name: Whose answer it is.
+        changing: The questions to which it is.
+    """
+    expect(
+        not changing,
+        f"{name}: the same question asked twice got two answers ({'; '.join(changing)})\n"
+        "  Something is kept from one call to the next (a list or dict as a default argument, an"
+        " attribute of a class, a global), or is random: dropout, weights that are not loaded.",
+        "output-is-random",
+    )
 
 
 def one_of_several(cause: str) -> str:
@@ -427,6 +444,7 @@ def expect_equal(
     lines.append(f"  got       {theirs}")
     lines.append(f"  expected  {right}")
     others = trials()
+    expect_settled(name, [trial.label for trial in others if not trial.is_settled])
     # Some mistakes take long to work out: only if there is one left that explains the trials.
     answers = mistakes() if not others or possible(others) else {}
     fitting = [what for what, answer in answers.items() if got in options_of(answer)]

@@ -2,6 +2,7 @@
 
 import atexit
 import importlib
+import importlib.abc
 import importlib.util
 import re
 import shutil
@@ -32,10 +33,25 @@ def load_adapters(root: Path) -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         stand_in_for_a_gpu()
+        sys.meta_path.insert(0, PackagesFirst())
         if root.resolve() == TESTS.parent.resolve():
             return importlib.import_module("adapters")
         with out_of_the_way():
             return import_from(root.resolve())
+
+
+class PackagesFirst(importlib.abc.MetaPathFinder):
+    """Imports a module's packages before it, so that a package that cannot be imported says why.
+
+    Python takes it out again, but not a folder in it without `__init__.py`: the next import from
+    there ends with a bare KeyError.
+    """
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        del path, target
+        parts = fullname.split(".")
+        for size in range(1, len(parts)):
+            importlib.import_module(".".join(parts[:size]))
 
 
 def import_from(root: Path) -> ModuleType:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import browser
-import programs
+import missing_programs
 import pytest
 import torch
 from hypothesis import settings
@@ -25,13 +25,17 @@ from cs_basics.settings.presets import PRESETS
 from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.stories.grammar import write_stories
 
-# A shared machine stands still for longer than Hypothesis's 200 ms now and then.
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
-
 # A script that starts the suite in the background has these ignored, for all that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_configure(config):
+    """Try a property on a hundred examples where slow tests run, and on forty where they do not."""
+    num_examples = 40 if config.option.markexpr == "not slow" else 100
+    # A shared machine stands still for longer than Hypothesis's 200 ms now and then.
+    settings.register_profile("shared machine", deadline=None, max_examples=num_examples)
+    settings.load_profile("shared machine")
 
 
 def pytest_itemcollected(item):
@@ -49,7 +53,7 @@ def pytest_collection_finish():
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     for marker in item.iter_markers("needs"):
-        if reason := programs.why_not(*marker.args):
+        if reason := missing_programs.why_not(*marker.args):
             item.user_properties.append(("missing", reason))
             pytest.skip(reason)
 

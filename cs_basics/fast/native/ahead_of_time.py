@@ -35,7 +35,7 @@ ROOMS = (".", "settings", "variants", "fast", "fast/native")
 Library = Callable[[list[Tensor]], list[Tensor]]
 Job = dict[str, Any]
 """A description of the step to compile: config (fields of ModelConfig), dtype, num_rows,
-num_threads, checkpoints_activations, drops (whether it has dropout masks)."""
+num_threads, drops (whether it has dropout masks)."""
 
 
 class NotCompiledError(RuntimeError):

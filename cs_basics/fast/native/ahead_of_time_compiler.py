@@ -21,7 +21,6 @@ from cs_basics.fast.adamw import update_in_place
 from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.native.attention_kernel import use_kernel
 from cs_basics.settings.model import ModelConfig
-from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.dropout import Dropout
 from cs_basics.variants.model import Transformer
 
@@ -57,8 +56,6 @@ def trace(job: dict[str, Any], *, is_training: bool) -> dict[str, Any]:
     """Trace the loss, and its backward for training; return the graphs and their plan."""
     config, num_rows = ModelConfig(**job["config"]), job["num_rows"]
     model = accelerate(Transformer)(config)
-    if job["checkpoints_activations"]:
-        checkpoint_blocks(model)
     if job["drops"]:
         Dropout(model, 0.5, (num_rows, config.context_length, config.d_model))
     use_kernel(model)

@@ -1,5 +1,5 @@
 // RoPE and FlashAttention-style causal attention on a CPU. attention_kernel.py compiles and calls
-// it; the algorithm is that of flash_attention.py (read it first).
+// it; triton_attention.py explains the algorithm.
 //
 // What makes it fast:
 //

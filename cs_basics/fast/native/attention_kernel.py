@@ -1,8 +1,8 @@
 """The C++ kernel of RoPE and causal attention, for compiled models on a CPU.
 
-torch.compile turns flash_attention.py into a sequence of loops over all heads and sequences, each
-of which reads and writes its tiles in memory; RoPE and the split into heads are further loops. The
-kernel reads the output of the fused QKV projection directly and keeps a tile in the L1 cache from
+torch.compile turns attention into a sequence of loops over all heads and sequences, each of which
+reads and writes all scores in memory; RoPE and the split into heads are further loops. The kernel
+reads the output of the fused QKV projection directly and keeps a tile in the L1 cache from
 its scores to its share of the result. docs/performance.md has the figures.
 
 `load_kernel` compiles attention_kernel.cpp with the C++ compiler that torch.compile needs anyway
@@ -121,7 +121,7 @@ def rotated_causal_attention(
 ) -> Float[Tensor, "... seq d_model"]:
     """Apply RoPE and causal attention to the output of a fused QKV projection.
 
-    Equal to `rotate_half_split` followed by `flash_causal_attention`, up to rounding.
+    Equal to `rotate_half_split` followed by causal attention, up to rounding.
 
     Args:
         qkv: Concatenated queries of all heads, keys and values; bfloat16 or float32. Products are

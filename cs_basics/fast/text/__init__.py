@@ -10,7 +10,6 @@ In reading order:
 - train_bpe: merges learned from these counts with a heap.
 - merging: merges applied to one pre-token, or to many at once.
 - pretoken_table: ids of the pre-tokens that were seen before.
-- token_bytes: many ids turned into bytes at once.
 - tokenizer: all of it together, `FastTokenizer`.
 
 Nothing here imports torch.

@@ -85,10 +85,7 @@ def file_size(path: str | os.PathLike[str]) -> int:
 
 
 def file_blocks(
-    path: str | os.PathLike[str],
-    special_tokens: Sequence[str],
-    block_bytes: int,
-    span: Span | None = None,
+    path: str | os.PathLike[str], special_tokens: Sequence[str], block_bytes: int
 ) -> Iterator[Block]:
     """Cut a file into blocks without reading it.
 
@@ -96,7 +93,6 @@ def file_blocks(
         path: Text file, any bytes; or a pipe.
         special_tokens: Strings that no block may split.
         block_bytes: About the size of a block.
-        span: The part of the file to cut, if not the whole; ignored for a pipe.
 
     Raises:
         OSError: The file cannot be read.
@@ -107,8 +103,7 @@ def file_blocks(
             yield Block(data, Span(0, len(data)))
         return
     with _mapped(path) as data:
-        whole = span or Span(0, len(data))
-        for part in spans(data, whole, block_bytes, _encoded(special_tokens)):
+        for part in spans(data, Span(0, len(data)), block_bytes, _encoded(special_tokens)):
             yield Block(Path(path), part)
 
 

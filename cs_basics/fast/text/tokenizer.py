@@ -6,10 +6,7 @@ the new ones are encoded all together (pretoken_table.py, merging.py).
 """
 
 import os
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,12 +14,10 @@ import numpy.typing as npt
 
 from cs_basics.bpe import SINGLE_BYTES, Merge
 from cs_basics.fast.text.blocks import Block, byte_chunks, file_blocks, file_size
-from cs_basics.fast.text.boundaries import Span
 from cs_basics.fast.text.merging import NO_TOKEN, Merger
 from cs_basics.fast.text.parallel import OnProgress, default_num_workers, map_in_order
 from cs_basics.fast.text.pretoken_table import PretokenTable
 from cs_basics.fast.text.segments import IdLists, Numbers, SegmentTable
-from cs_basics.fast.text.token_bytes import TokenBytes
 from cs_basics.pretokenize import PRETOKEN, text_to_bytes
 from cs_basics.tokenizer import Tokenizer
 
@@ -32,13 +27,6 @@ SHORT_TEXT = 1 << 12
 """Characters up to which the book's way is faster than arrays."""
 MAX_CACHED_PRETOKENS = 1 << 15
 """Number of pre-tokens from which the book's cache is emptied: nearly all that a text repeats."""
-
-MIN_ARRAY_LENGTH = 64
-"""Number of ids from which decoding by arrays is faster than by a dictionary."""
-MAX_IDS_PER_TOKEN = 64
-"""With more ids per token than this, because of gaps, tokens are decoded by a dictionary."""
-DECODED_AT_ONCE = 1 << 14
-"""Ids turned into bytes at once: so few that the arrays for them stay in the cache."""
 
 BLOCK_BYTES = 1 << 21
 """Bytes of a file that are one task of a worker process."""
@@ -133,7 +121,7 @@ class FastTokenizer(Tokenizer):
         """
         size = file_size(path)
         workers = default_num_workers(num_workers, size)
-        blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES, Span(0, size))
+        blocks = file_blocks(path, self.special_tokens, BLOCK_BYTES)
         done = 0
         if on_progress:
             on_progress("encoding", "bytes", 0, size)
@@ -142,34 +130,6 @@ class FastTokenizer(Tokenizer):
             done += num_bytes
             if on_progress:
                 on_progress("encoding", "bytes", done, size)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Turn token ids into text, as `Tokenizer.decode` does; fastest if they are an array."""
-        return self.decode_bytes(ids).decode("utf-8", "replace")
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Turn token ids into the exact bytes that they stand for.
-
-        Args:
-            ids: Token ids; fastest as an array, such as the tokens of a token file.
-
-        Raises:
-            ValueError: An id is not in the vocabulary.
-        """
-        is_short = isinstance(ids, Sequence) and len(ids) < MIN_ARRAY_LENGTH
-        try:
-            if is_short or self._token_bytes is None:
-                return b"".join(map(self.vocab.__getitem__, ids))
-            return b"".join(map(self._token_bytes.joined, _in_arrays(ids)))
-        except KeyError as error:
-            raise ValueError(
-                f"token id {error.args[0]} is not in the vocabulary of {self.vocab_size} tokens"
-            ) from None
-
-    @cached_property
-    def _token_bytes(self) -> TokenBytes | None:
-        is_sparse = self.vocab_size > MAX_IDS_PER_TOKEN * len(self.vocab)
-        return None if is_sparse else TokenBytes(self.vocab)
 
     def _encode_as_the_book(self, text: str) -> list[int]:
         if len(self._cache) > MAX_CACHED_PRETOKENS:
@@ -239,7 +199,7 @@ class FastTokenizer(Tokenizer):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to send to another process, without what is remembered."""
-        remembered = ("_pretokens", "_segments", "_segment_ids", "_token_bytes")
+        remembered = ("_pretokens", "_segments", "_segment_ids")
         state = {name: value for name, value in vars(self).items() if name not in remembered}
         return state | {"_cache": {}}
 
@@ -251,22 +211,3 @@ class FastTokenizer(Tokenizer):
 
 def _num_characters(data: bytes) -> int:
     return len(data) if data.isascii() else len(data.decode("utf-8", "surrogateescape"))
-
-
-def _in_arrays(ids: Iterable[int]) -> Iterator[Ids]:
-    """Cut ids into arrays of at most DECODED_AT_ONCE ids.
-
-    Raises:
-        KeyError: An id is too large for an array.
-    """
-    if not isinstance(ids, np.ndarray | Sequence):
-        remaining = iter(ids)
-        while batch := list(islice(remaining, DECODED_AT_ONCE)):
-            yield from _in_arrays(batch)
-        return
-    if not isinstance(ids, np.ndarray):
-        try:
-            ids = np.frombuffer(array("q", ids), np.int64)
-        except OverflowError:
-            raise KeyError(max(ids, key=abs)) from None
-    yield from (ids[i : i + DECODED_AT_ONCE] for i in range(0, len(ids), DECODED_AT_ONCE))

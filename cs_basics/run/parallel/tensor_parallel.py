@@ -1,25 +1,13 @@
 """Tensor parallelism: each process computes some heads, hidden features and vocabulary entries.
 
 All processes read the same batch, and every matrix product is shared out among them; norms and the
-residual stream are computed by each. Read parallel_layers.py first.
+residual stream are computed by each. Read split.py and parallel_layers.py first.
 """
-
-import math
-from typing import cast
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cs_basics.optim import clip_grad_norm
-from cs_basics.run.checkpoint_file import Checkpoint
-from cs_basics.run.distributed import (
-    DDP,
-    BuildWhole,
-    Saved,
-    World,
-    map_optimizer_state,
-)
-from cs_basics.run.parallel.fsdp import scale_gradients
+from cs_basics.run.distributed import World
 from cs_basics.run.parallel.parallel_layers import (
     ColumnParallelLinear,
     RowParallelLinear,
@@ -30,6 +18,7 @@ from cs_basics.run.parallel.parallel_layers import (
     shard,
     summed,
 )
+from cs_basics.run.parallel.split import BuildWhole, Split
 
 LAYERS: dict[str, tuple[type[Sharded], int]] = {
     "token_embeddings": (VocabParallelEmbedding, 0),
@@ -45,23 +34,20 @@ LAYERS: dict[str, tuple[type[Sharded], int]] = {
 """What each layer becomes, and the axis along which its weight is sharded."""
 
 
-class TensorParallel(DDP):
+class TensorParallel(Split):
     """Each process holds and computes a share of every matrix.
 
     Args:
         model: The model, not accelerated; shared out in place.
         optimizer: Optimizer of the model; its parameters are replaced by the shards.
         world: The process group, two processes or more.
-        build: Returns a whole model and its optimizer on the CPU, into which checkpoints are read.
+        build: As in Split.
     """
-
-    is_split = True
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, world: World, build: BuildWhole
     ) -> None:
-        super().__init__(model, world)
-        self._build = build
+        super().__init__(model, world, build)
         # With duplicates: a tied weight has two names.
         whole = dict(model.named_parameters(remove_duplicate=False))
         self._axes = share_out(model)
@@ -70,50 +56,22 @@ class TensorParallel(DDP):
         for group in optimizer.param_groups:
             group["params"] = [share_of[id(parameter)] for parameter in group["params"]]
         self._sizes = {name: whole[name].shape for name in whole}
-        self._name_of = {id(parameter): name for name, parameter in shared.items()}
+        self.name_of = {id(parameter): name for name, parameter in shared.items()}
 
     def clip(self, optimizer: Optimizer, max_norm: float) -> float:  # noqa: ARG002
         """Clip the gradients; return their global norm, with replicated weights counted once."""
         held = {n: p for n, p in self.model.named_parameters() if p.grad is not None}
         parts = [p for n, p in held.items() if n in self._axes]
         same = [p for n, p in held.items() if n not in self._axes]
-        of_parts, of_same = (float(clip_grad_norm(one, math.inf)) for one in (parts, same))
-        norm = math.sqrt(self.world.sum([of_parts**2])[0] + of_same**2)
-        scale_gradients(held.values(), norm, max_norm)
-        return norm
+        return self.clip_parts(parts, same, max_norm)
 
-    def whole(self, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Gather model and optimizer from all processes; the results support `state_dict` only."""
-        model_state = {
-            name: self._gathered(value, name) for name, value in self.model.state_dict().items()
-        }
-        optimizer_state = map_optimizer_state(
-            optimizer,
-            optimizer.state_dict(),
-            lambda part, of: self._gathered(part, self._name_of[id(of)]),
-        )
-        return cast(nn.Module, Saved(model_state)), cast(Optimizer, Saved(optimizer_state))
-
-    def load(self, optimizer: Optimizer, checkpoint: Checkpoint) -> None:
-        """Load the shard of this process from a checkpoint; errors as in DDP."""
-        whole_model, whole_optimizer = self._build()
-        checkpoint.load_into(whole_model, whole_optimizer)
-        weights = {
-            name: self._share(value, name) for name, value in whole_model.state_dict().items()
-        }
-        self.model.load_state_dict(weights)
-        state = map_optimizer_state(
-            optimizer,
-            whole_optimizer.state_dict(),
-            lambda whole, of: self._share(whole, self._name_of[id(of)]),
-        )
-        optimizer.load_state_dict(state)
-
-    def _gathered(self, part: Tensor, name: str) -> Tensor:
+    def gathered(self, part: Tensor, name: str) -> Tensor:
+        """Put the shards of all processes together again."""
         axis = self._axes.get(name)
         return part if axis is None else gather(part, axis, self._sizes[name][axis])
 
-    def _share(self, whole: Tensor, name: str) -> Tensor:
+    def share(self, whole: Tensor, name: str) -> Tensor:
+        """Return this process's shard of a whole tensor."""
         axis = self._axes.get(name)
         return whole if axis is None else shard(whole, axis)
 

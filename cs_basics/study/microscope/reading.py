@@ -11,8 +11,7 @@ plot.py; the script is scripts/microscope.py.
 import contextlib
 import math
 from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import torch
@@ -66,10 +65,6 @@ class Reading:
     """Largest absolute score, for each block."""
     chance_share: float
     """The mean's share of a random direction, to compare `mean_share` with."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data; `Reading(**data)` is this reading again."""
-        return asdict(self)
 
 
 def read(model: TransformerLM, token_ids: Int[Tensor, "batch seq"], step: int) -> Reading:

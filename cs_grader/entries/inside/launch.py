@@ -1,4 +1,4 @@
-"""Runs first behind the wall of an entry: gives up rights, then becomes a program of the entry.
+"""Runs first in the sandbox of an entry: gives up rights, then becomes a program of the entry.
 
     python launch.py SETTINGS PROGRAM ARGUMENTS...
 

@@ -1,4 +1,4 @@
-"""Answers behind the wall with the tokenizer or the model of a run folder.
+"""Answers in the sandbox with the tokenizer or the model of a run folder.
 
     python model.py encode RUN_FOLDER      a text in, token ids out
     python model.py decode RUN_FOLDER      token ids in, the text out

@@ -130,8 +130,6 @@ def rope(x: Array, positions: Array, theta: float) -> Answers:
         "all pairs turn by the same angle: theta**(2i/d_k) is missing": rotate(
             x, np.broadcast_to(place, right.shape)
         ),
-        "the angle is halved": rotate(x, right / 2),
-        "the angle is multiplied by 2 pi": rotate(x, right * 2 * math.pi),
         "the exponent is divided by d_k/2 - 1 (the ends of the range are included)": rotate(
             x, place / theta ** (pair / max(d_k // 2 - 1, 1))
         ),

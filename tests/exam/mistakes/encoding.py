@@ -8,6 +8,7 @@ from typing import Any
 from oracles import text as oracles
 from oracles.text import Merge
 
+CURLY = oracles.regex.compile(oracles.PRETOKEN.pattern.replace("'", "['\u2019]", 1))
 GPT4 = oracles.regex.compile(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)| ?\p{L}+| ?\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 )
@@ -25,6 +26,9 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     by_length = oracles.split_at_specials(text, specials)
     wrong = Merging(tokenizer["merges"], token_ids)
     in_order = Merging(sorted(tokenizer["merges"]), token_ids)
+    all_but_last = Merging(tokenizer["merges"][:-1], token_ids)
+    right = oracles.encode(text, tokenizer)
+    places = {token: place for place, token in enumerate(token_ids)}
 
     def merge_all(pretoken: str) -> list[bytes]:
         return oracles.merged_by_rank(pretoken, wrong.ranks)
@@ -43,7 +47,7 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
                 tokens.append(segment.encode())
             else:
                 tokens += [token for pretoken in split(segment) for token in tokens_of(pretoken)]
-        return [token_ids[token] for token in tokens]
+        return [token_ids.get(token, -1) for token in tokens]
 
     whole = [text]
     return {
@@ -91,6 +95,27 @@ def encoding(text: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         "contractions are split off in capitals, too: the pattern is case-sensitive": encode(
             by_length, split=ANY_CASE.findall
         ),
+        "a curly apostrophe begins a contraction: only the straight one does": encode(
+            by_length, split=CURLY.findall
+        ),
+        "numbers are encoded digit by digit: a merge may join digits": encode(
+            by_length,
+            split=lambda segment: [
+                part
+                for pretoken in oracles.PRETOKEN.findall(segment)
+                for part in oracles.regex.findall(r"[0-9]|[^0-9]+", pretoken)
+            ],
+        ),
+        "the last merge is not known": encode(by_length, tokens_of=all_but_last.by_rank),
+        "ids are numbered anew in the order of the vocabulary: use its own": [
+            places[tokenizer["vocab"][token_id]] for token_id in right
+        ]
+        if set(right) <= set(tokenizer["vocab"])
+        else None,
+        "<|endoftext|> is special though it is not given": oracles.encode(
+            text, {**tokenizer, "special_tokens": [*specials, "<|endoftext|>"]}
+        ),
+        "tabs become spaces": changed(lambda given: given.replace("\t", " ")),
         r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next"
         " pre-token": encode(by_length, split=NO_LOOKAHEAD.findall),
         "the merges are sorted: their order is the order of their creation": (
@@ -172,8 +197,6 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
             released.append(before + found)
         return [*released, kept]
 
-    stripped = "".join(chunk.strip() for chunk in chunks)
-
     return {
         "each chunk is encoded on its own: tokens may cross from one chunk into the next": (
             one_by_one(chunks)
@@ -187,8 +210,6 @@ def encoding_in_chunks(chunks: Sequence[str], tokenizer: Mapping[str, Any]) -> d
         "text is encoded up to the last space of a chunk: a space belongs to the next pre-token": (
             one_by_one(released_at(" "))
         ),
-        "each chunk is stripped": one_by_one([stripped]),
-        "a space is put between chunks": one_by_one([" ".join(chunks)]),
         "a line end is put between chunks": one_by_one(["\n".join(chunks)]),
     }
 

@@ -13,6 +13,7 @@ from oracles.text import Merge, Reversed, tied
 from mistakes.encoding import (
     ANY_CASE,
     ASCII,
+    CURLY,
     GPT4,
     NO_LOOKAHEAD,
     OF_RE,
@@ -21,9 +22,7 @@ from mistakes.encoding import (
 )
 
 
-def bpe_merges(
-    text: bytes, vocab_size: int, special_tokens: Sequence[str]
-) -> dict[str, list[Merge]]:
+def bpe_merges(text: bytes, vocab_size: int, special_tokens: Sequence[str]) -> dict[str, Any]:
     decoded = text.decode("utf-8", "surrogateescape")
     segments = without_specials(decoded, special_tokens)
 
@@ -106,17 +105,11 @@ def bpe_merges(
         "training stops one merge early": right[
             : vocab_size - oracles.size_without_merges(special_tokens) - 1
         ],
-        "special tokens are counted twice in vocab_size": oracles.train_bpe(
-            text, vocab_size - len(special_tokens), special_tokens
-        ),
         "pairs that occur only once are not merged: training goes on until vocab_size": recounted(
             text, vocab_size, special_tokens, fewest=2
         ),
         "ties go to the longer pair: the lexicographically greater one wins": train(
             rank=lambda pair, count: (count, len(pair[0] + pair[1]), tied(pair))
-        ),
-        "ties go to the shorter pair: the lexicographically greater one wins": train(
-            rank=lambda pair, count: (count, -len(pair[0] + pair[1]), tied(pair))
         ),
         **{
             f"ties go to the pair with the {which} ids: compare the bytes": by_ids(
@@ -181,6 +174,14 @@ def bpe_merges(
         ),
         "contractions are split off in capitals, too: the pattern is case-sensitive": train(
             [t for s in segments for t in ANY_CASE.findall(s)]
+        ),
+        "a curly apostrophe begins a contraction: only the straight one does": train(
+            [t for s in segments for t in CURLY.findall(s)]
+        ),
+        "merges are replaced in the text of all tokens, where a pair also fits the end of one token"
+        " and the start of the next": tuple(
+            recounted(text, vocab_size, special_tokens, merge=merge)
+            for merge in (replaced, replaced_beside_it)
         ),
         r"the pattern lacks \s+(?!\S): the last of several spaces belongs to the next"
         " pre-token": train([t for s in segments for t in NO_LOOKAHEAD.findall(s)]),
@@ -273,6 +274,18 @@ def merged_once(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
         return list(tokens)
     index = pairs.index(pair)
     return [*tokens[:index], pair[0] + pair[1], *tokens[index + 2 :]]
+
+
+def replaced(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
+    """Join a pair by str.replace: also where a longer token ends or begins like it."""
+    left, right = pair[0].hex(), pair[1].hex()
+    spelled = " ".join(token.hex() for token in tokens).replace(f"{left} {right}", left + right)
+    return [bytes.fromhex(token) for token in spelled.split()]
+
+
+def replaced_beside_it(tokens: Sequence[bytes], pair: Merge) -> list[bytes]:
+    """The same in pre-tokens that have the pair, as an index of them finds."""
+    return replaced(tokens, pair) if pair in pairwise(tokens) else list(tokens)
 
 
 def again(segment: str, errors: str) -> str:

@@ -109,8 +109,6 @@ def transformer_block(x: Array, weights: Weights, num_heads: int, theta: float) 
         "the attention is missing": x + ffn(ln2(x)),
         "RoPE is not applied": no_rope + ffn(ln2(no_rope)),
         "there is no causal mask": unmasked + ffn(ln2(unmasked)),
-        "a third norm follows the last addition": ln2(middle + ffn(ln2(middle))),
-        "the feed-forward's input is normalised twice": middle + ffn(ln2(ln2(middle))),
         "the output is scaled by 1/sqrt(2)": (middle + ffn(ln2(middle))) / math.sqrt(2),
         "the residual around the feed-forward comes from the block's input": x + ffn(ln2(middle)),
         "the residual around the attention is added twice": x + middle + ffn(ln2(x + middle)),
@@ -208,17 +206,6 @@ def transformer_lm(
             final(hidden + embedded), head
         ),
         "the logits are divided by sqrt(d_model)": logits / math.sqrt(d_model),
-        "the final norm is the last block's ln2": linear(
-            rmsnorm(hidden, weights[f"layers.{num_layers - 1}.ln2.weight"], oracles.BLOCK_EPS),
-            head,
-        ),
-        "the token ids are shifted by one": [
-            linear(final(blocks(oracles.embedding(np.roll(token_ids, by, 1), table), order)), head)
-            for by in (1, -1)
-        ],
-        "every block runs twice": linear(
-            final(blocks(embedded, [layer for layer in order for _ in range(2)])), head
-        ),
         IGNORED_THETA: oracles.transformer_lm(token_ids, weights, num_layers, num_heads, 10000.0),
     }
 

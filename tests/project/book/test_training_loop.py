@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import batches_of_ids, book_model
+from small_models import batches_of_ids, book_model
 
 from cs_basics.functional import cross_entropy
 from cs_basics.optim import AdamW, clip_grad_norm

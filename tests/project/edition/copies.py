@@ -1,22 +1,25 @@
 """Does a text hold the body of a definition that a student is to write?
 
-In Python by the syntax tree: two statements that follow each other, whatever their local names. In
-any other text by its lines.
+In Python whatever its names are and however it is laid out; in any other text by its lines. Two
+lines that follow each other are enough, unless anybody might have written them.
 """
 
 import ast
 import builtins
 import functools
+import keyword
 import re
 from itertools import pairwise
 
 from editions import ROOT, make_starter
 
-MODULES = frozenset({"torch", "math", "np", "nn", "json", "regex", "re", *dir(builtins)})
-FEWEST_NODES = 24
-"""Smaller pairs of statements may be anybody's: `x = x + 1`, `return x`."""
+KEPT_NAMES = frozenset(
+    {"torch", "math", "np", "nn", "json", "regex", "re", *dir(builtins), *keyword.kwlist}
+)
 FEWEST_LETTERS = 60
-"""Shorter pairs of lines, likewise."""
+"""Shorter pairs of lines may be anybody's: `x = x + 1`, `return x`."""
+FEWEST_OF_PYTHON = 80
+"""Likewise where names are not compared: a closure is called, a number is refused."""
 
 
 @functools.cache
@@ -42,72 +45,53 @@ def _solutions():
 def copied(place, text):
     """Name the solutions of which something stands in a file of the edition."""
     if place.endswith(".py"):
-        present = {
-            window
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.FunctionDef)
-            for window in windows(node)
-        }
-        return {name for name, _, node in solutions() if present & windows(node)}
+        functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef))
+        present = {one for function in functions for one in renamed(function)}
+        return {name for name, _, node in solutions() if present & renamed(node)}
     text = " ".join(text.split())
     return {
-        name for name, source, node in solutions() if any(w in text for w in lines(source, node))
+        name
+        for name, source, node in solutions()
+        if any(w in text for w in as_written(source, node))
     }
 
 
-def windows(function):
-    """Return what identifies a function's body: all of it, and its pairs of statements."""
-    body = [node for node in statements(function.body) if not is_docstring(node)]
-    if len(body) == 1 and isinstance(body[0], ast.Raise | ast.Pass):
-        return set()
-    pairs = [tuple(body), *(pair for pair in pairwise(body) if size(pair) >= FEWEST_NODES)]
-    return {fingerprint(pair) for pair in pairs}
+def without_docstring(function):
+    first = function.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return function.body[is_docstring:]
 
 
-def statements(body):
-    """Yield statements and, each by itself, those inside them."""
-    for node in body:
-        yield node
-        for part in ("body", "orelse", "finalbody"):
-            yield from statements(getattr(node, part, []))
-
-
-def is_docstring(node):
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def own_parts(node):
-    """Return a statement without the statements inside it."""
-    return [
-        child
-        for child in ast.iter_child_nodes(node)
-        if not isinstance(child, ast.stmt | ast.ExceptHandler)
+@functools.cache
+def renamed(function):
+    """Return a body and its pairs of lines, the local names in each numbered as they come."""
+    lines = [
+        line.strip()
+        for node in without_docstring(function)
+        for line in ast.unparse(node).splitlines()
     ]
+    if not lines or lines[0].startswith(("raise", "pass")):
+        return frozenset()
+    return frozenset(map(numbered, ["; ".join(lines), *pairs(lines, FEWEST_OF_PYTHON)]))
 
 
-def size(pair):
-    return sum(1 for node in pair for part in own_parts(node) for _ in ast.walk(part))
-
-
-def fingerprint(pair):
-    """Write statements with their local names numbered as they come."""
+def numbered(text):
     numbers = {}
 
-    def numbered(match):
-        name = match[2]
-        return (
-            match[0] if name in MODULES else f"{match[1]}{numbers.setdefault(name, len(numbers))}"
-        )
+    def number(match):
+        name = match[0]
+        return name if name in KEPT_NAMES else f"_{numbers.setdefault(name, len(numbers))}"
 
-    written = [
-        type(node).__name__ + "".join(ast.dump(part) for part in own_parts(node)) for node in pair
-    ]
-    return re.sub(r"(id='|arg\(arg=')(\w+)", numbered, "; ".join(written))
+    return re.sub(r"(?<![\w.'\"])[A-Za-z_]\w*", number, text)
 
 
-def lines(source, function):
+@functools.cache
+def as_written(source, function):
     """Return pairs of lines of a body, without the white space."""
-    body = function.body[is_docstring(function.body[0]) :]
-    texts = source.splitlines()[body[0].lineno - 1 : body[-1].end_lineno] if body else []
-    pairs = (" ".join(f"{a} {b}".split()) for a, b in pairwise(texts))
-    return [pair for pair in pairs if len(pair) >= FEWEST_LETTERS]
+    body = without_docstring(function)
+    return pairs(source.splitlines()[body[0].lineno - 1 : body[-1].end_lineno] if body else [])
+
+
+def pairs(lines, fewest=FEWEST_LETTERS):
+    joined = (" ".join(f"{a} {b}".split()) for a, b in pairwise(lines))
+    return [pair for pair in joined if len(pair) >= fewest]

@@ -1,7 +1,7 @@
 """Whole programs in other people's styles graduate: every point, and all the way to a browser.
 
-Two that combine several styles for `make test ARGS="-m ''"`; each by itself, which takes some ten
-minutes:
+Of two that combine several styles one each day for `make test ARGS="-m ''"`; each style by itself,
+which takes some ten minutes:
 
     PROGRAMS=all make test ARGS="-m '' tests/project/edition/test_programs.py"
 """
@@ -14,6 +14,7 @@ import pytest
 from bank import patches
 from editions import ROOT, with_answers
 from test_graduation import SMALL, losses_of
+from turns import todays
 
 from cs_basics.settings.run import END_OF_TEXT
 
@@ -27,14 +28,14 @@ PROMPT, NUM_TOKENS = "Once", "9"
 WRITING = ["--prompt", PROMPT, "--max-tokens", NUM_TOKENS, "--temperature", "0"]
 
 
-@pytest.fixture(
-    params=[[title] for title in STYLES] if os.environ.get("PROGRAMS") == "all" else COMBINED,
-    ids=" and ".join,
-)
+ALL = [[title] for title in STYLES]
+
+
+@pytest.fixture(params=ALL if os.environ.get("PROGRAMS") == "all" else [None], ids=str)
 def program(request, filled, answers, tmp_path):
     """The edition with a program of some styles in it."""
     folder = with_answers(shutil.copytree(filled, tmp_path / "program", symlinks=True), answers)
-    for word in request.param:
+    for word in request.param or todays(COMBINED, 2)[0]:
         (places,) = (STYLES[title] for title in STYLES if word in title)
         patches.apply(places, folder)
     return folder

@@ -5,13 +5,13 @@ import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import page
 import pytest
 import report
 import torch
-from compare import id_of
 from files import write_files
 from probes.model import forward_if_supported
 from probes.training import takes_float64
@@ -178,6 +178,21 @@ def test_what_pytorch_has_not_implemented_is_no_blank(conftest):
     assert not conftest.is_blank(ValueError())
 
 
+def test_an_answer_counts_for_what_it_holds(conftest):
+    class Pair(NamedTuple):
+        left: bytes
+        right: bytes
+
+    class OneByOne(list):
+        def __init__(self):
+            super().__init__()
+
+    merges = OneByOne()
+    merges.append(Pair(b"a", b"b"))
+    copy = conftest.copied(merges)
+    assert (type(copy), copy) == (list, [(b"a", b"b")])
+
+
 def test_a_message_says_what_was_asked_what_came_back_and_which_mistake_it_is(examined):
     row = next(
         row for row in examined[1] if "test_silu_is_x_times_sigmoid[(2, 2, 2)]" in row["item"]
@@ -204,7 +219,9 @@ def test_an_exception_shows_the_frames_of_the_submission_only(examined):
     assert "asked for run_softmax(in_features" in message
 
 
-@pytest.mark.parametrize("run", ["examined", "examined_otherwise"])
+@pytest.mark.parametrize(
+    "run", ["examined", pytest.param("examined_otherwise", marks=pytest.mark.slow)]
+)
 def test_table_of_problems_ends_the_run(run, request):
     lines = request.getfixturevalue(run)[0].splitlines()
     counts = next(line for line in lines if line.startswith("=") and " failed" in line)
@@ -276,6 +293,7 @@ def test_what_a_message_says_stays_text_on_the_page(tmp_path):
     assert "<pre>&lt;i&gt;\\ud800</pre>" in shown
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_inputs_and_none_depends_on_the_processes(
     examined, examined_otherwise
 ):
@@ -302,17 +320,7 @@ def test_a_wrong_option_gets_one_clear_line(conftest, option, value, complaint):
         conftest.pytest_configure(config)
 
 
-def test_diagnoses_have_short_ids():
-    for diagnosis, short in {
-        "the squares are summed, not averaged": "the-squares-are-summed",
-        "dim is ignored: the sum runs along axis 1": "dim-is-ignored",
-        "W3 is left out": "w3-is-left-out",
-        "ReLU is the gate (that is ReGLU)": "relu-is-the-gate",
-    }.items():
-        assert id_of(diagnosis) == short
-
-
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_adapters_that_cannot_be_imported_are_one_message_and_the_end(tmp_path, processes):
     broken = {
         "pyproject.toml": '[project]\nname = "lm"\nversion = "1"\nrequires-python = ">=9.1"\n'

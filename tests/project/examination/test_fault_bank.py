@@ -11,6 +11,7 @@ from bank.verdict import CONTROL, naming
 from compare import EXPLANATION
 from processes import python
 from report import RUBRIC
+from turns import todays
 
 SAMPLE = {
     "rmsnorm: eps is missing": "rightly",
@@ -31,7 +32,7 @@ LIMITS = (
 )
 EXAMINE = """
 import dataclasses, json, sys
-from bank.cases import chosen, load
+from bank.cases import chosen
 from bank.run import examine
 
 def verdict(one):
@@ -40,7 +41,7 @@ def verdict(one):
     return (one.naming if one.case.is_fault else "accepted") if one.is_right else "wrong"
 
 sample, limits = map(json.loads, sys.argv[1:])
-of_limits = chosen(limits, (), ["limits"]) if limits else load("limits")
+of_limits = chosen(limits, (), ["limits"])
 cases = chosen(sample) + [dataclasses.replace(one, is_alone=True) for one in of_limits]
 print(json.dumps([(one.case.title, verdict(one)) for one in examine(cases, 0, 2, lambda _: None)]))
 """
@@ -78,13 +79,14 @@ def test_lines_that_are_missing_or_not_alone_are_refused(tmp_path, source):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each case runs in a forked process")
 def test_a_sample_is_judged_as_the_bank_says(pytestconfig):
-    """All limits where slow tests run; the whole bank: python -m lab.campaigns.faults."""
-    limits = LIMITS if pytestconfig.option.markexpr == "not slow" else ()
+    """Where slow tests run, another tenth of all limits each day; all: lab.campaigns.faults."""
+    limits = [case.title for case in CASES if case.kind == "limits"]
+    is_quick = pytestconfig.option.markexpr == "not slow"
+    limits = LIMITS if is_quick else todays(limits, 10)
     path = {"OMP_NUM_THREADS": "1", "PYTHONPATH": "tests:tests/exam:tests/project"}
     asked = [json.dumps([*SAMPLE]), json.dumps(limits)]
     finished = python("-c", EXAMINE, *asked, env=os.environ | path, check=True)
-    titles = limits or [case.title for case in CASES if case.kind == "limits"]
-    assert dict(json.loads(finished.stdout)) == SAMPLE | dict.fromkeys(titles, "right")
+    assert dict(json.loads(finished.stdout)) == SAMPLE | dict.fromkeys(limits, "right")
 
 
 @pytest.mark.parametrize(

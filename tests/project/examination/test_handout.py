@@ -101,7 +101,7 @@ def test_the_order_is_that_in_which_the_report_names_the_problems():
     while following := report.to_start(counts):
         order.append(report.RUBRIC[following]["title"])
         del counts[following]
-    said = HANDOUT.partition("each after those that it builds on: ")[2].partition(". That is")[0]
+    said = HANDOUT.partition("each after those that it builds on: ")[2].partition(". `make")[0]
     assert " ".join(said.split()) == ", ".join(order)
     readme = (make_starter.OWN / "README.md").read_text(encoding="utf-8")
     module, (first,) = places_of("linear")

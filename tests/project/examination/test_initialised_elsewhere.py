@@ -95,10 +95,8 @@ def run_transformer_lm(vocab_size, d_model, d_ff, weights, in_indices, **others)
 }
 
 
-SLOW = [pytest.param(where, marks=pytest.mark.slow) for where in ("in the constructor", "nowhere")]
-
-
-@pytest.mark.parametrize("where", ["after it", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["after it", "in the constructor", "nowhere"])
 def test_the_model_may_initialise_its_layers(tmp_path, monkeypatch, where):
     monkeypatch.setitem(os.environ, "INITIALISED", where)
     problems = ("linear", "embedding", "rmsnorm", "positionwise_feedforward")

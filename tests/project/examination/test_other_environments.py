@@ -1,12 +1,14 @@
 """The examination where other people run it: their packages, their Python, their repositories."""
 
+import importlib
 import sys
 import warnings
 
-import programs
+import missing_programs
 import pytest
 from files import write_files
 from processes import python
+from submission import PackagesFirst
 from test_examination import FOUR, TESTS, by_problem, run_pytest, sit
 
 SILU = "def run_silu(in_features):\n    return in_features * in_features.sigmoid()\n"
@@ -92,9 +94,20 @@ def test_what_a_file_needs_and_is_not_here_costs_only_what_imports_it(rows):
 def test_a_missing_program_is_named_with_its_package_and_counted(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    told = programs.why_not.__wrapped__
+    told = missing_programs.why_not.__wrapped__
     assert told("g++") == "g++ not installed (Debian: apt-get install g++)"
-    needs = TESTS / "project" / "grader" / "test_tiers.py"
-    finished = run_pytest(needs, "-k", "leaves_something", "-n", "1", folder=TESTS.parent)
+    needs = TESTS / "project" / "grader" / "test_isolation.py"
+    finished = run_pytest(needs, "-k", "leaves_something", "-p", "no:xdist", folder=TESTS.parent)
     last = "1 test skipped: bwrap not installed (Debian: apt-get install bubblewrap)"
     assert finished.stdout.splitlines()[-1] == last
+
+
+def test_after_an_import_that_failed_others_say_the_same(tmp_path, monkeypatch):
+    files = ("halfway/parts/one.py", "halfway/parts/other.py")
+    lacking = {"halfway/__init__.py": "import halfway.parts.one, not_there\n"}
+    write_files(tmp_path, lacking | dict.fromkeys(files, ""))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [PackagesFirst(), *sys.meta_path])
+    for name in ("one", "other"):
+        with pytest.raises(ModuleNotFoundError, match="not_there"):
+            importlib.import_module(f"halfway.parts.{name}")

@@ -33,7 +33,7 @@ CONFIG = ModelConfig(
 NUM_ROWS = 8
 JOB = {
     "config": dataclasses.asdict(CONFIG), "dtype": "float32", "num_rows": NUM_ROWS,
-    "num_threads": torch.get_num_threads(), "checkpoints_activations": False,
+    "num_threads": torch.get_num_threads(),
     "drops": False,
 }  # fmt: skip
 needs_a_compiler = [
@@ -161,18 +161,6 @@ def output_of(program):
     return finished.stdout.strip()
 
 
-@pytest.mark.slow
-def test_checkpointed_activations_are_traced_in_a_process_that_has_computed_nothing():
-    program = (
-        "import json, sys\n"
-        "from cs_basics.fast.native.ahead_of_time_compiler import trace\n"
-        "job = {'config': json.load(sys.stdin), 'dtype': 'float32', 'num_rows': 2,\n"
-        "       'num_threads': 1, 'checkpoints_activations': True, 'drops': False}\n"
-        "print('backward' in trace(job, is_training=True))\n"
-    )
-    assert output_of(program) == "True"
-
-
 @pytest.fixture
 def model():
     return accelerate(Transformer)(CONFIG)
@@ -219,28 +207,38 @@ def test_one_of_several_processes_compiles_for_itself(model, monkeypatch):
     assert loss_of(*torch.ones(2, 1, 64, dtype=torch.int64)).isfinite()
 
 
-def test_another_version_of_torch_is_not_fatal_and_nothing_is_compiled_in_vain(model, monkeypatch):
+def another_torch(monkeypatch, _folder):
     monkeypatch.delattr(torch._C._aoti, "AOTIModelPackageLoader")
-    monkeypatch.setattr(ahead_of_time, "compiled_folder", None)
-    with pytest.raises(NotCompiledError, match="AOTIModelPackageLoader"):
-        CompiledLoss(model, JOB, None)
+    monkeypatch.setattr(ahead_of_time, "compiled_folder", None)  # Nothing is compiled in vain.
 
 
-def test_a_folder_that_cannot_be_written_is_not_fatal(model, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(NotCompiledError, match="Not a directory"):
-        CompiledLoss(model, JOB, None)
+def a_file_for_a_folder(monkeypatch, folder):
+    (folder / "file").touch()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "file"))
 
 
-@pytest.mark.parametrize("part", [".", "cs_basics"])
-def test_a_folder_that_others_can_write_to_is_not_trusted(model, monkeypatch, tmp_path, part):
+def open_to_others(part):
+    def arrange(_monkeypatch, folder):
+        (folder / "cs_basics" / key(JOB)).mkdir(parents=True)
+        (folder / part).chmod(0o777)
+
+    return arrange
+
+
+UNFIT = {
+    "another version of torch": (another_torch, "AOTIModelPackageLoader"),
+    "a folder that cannot be": (a_file_for_a_folder, "Not a directory"),
+    "others' cache": (open_to_others("."), "others can write to .*, whose code would run here"),
+    "others' code": (open_to_others("cs_basics"), "others can write to .*/cs_basics, whose code"),
+}
+
+
+@pytest.mark.parametrize("reason", UNFIT)
+def test_what_cannot_be_used_or_trusted_is_not_fatal(model, monkeypatch, tmp_path, reason):
+    arrange, words = UNFIT[reason]
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    (tmp_path / "cs_basics" / key(JOB)).mkdir(parents=True)
-    (tmp_path / part).chmod(0o777)
-    with pytest.raises(
-        NotCompiledError, match=r"others can write to .*, whose code would run here"
-    ):
+    arrange(monkeypatch, tmp_path)
+    with pytest.raises(NotCompiledError, match=words):
         CompiledLoss(model, JOB, None)
 
 
@@ -283,7 +281,6 @@ def test_a_user_without_a_name_has_a_folder(monkeypatch):
         {"dtype": "bfloat16"},
         {"num_rows": 16},
         {"num_threads": 77},
-        {"checkpoints_activations": True},
         {"drops": True},
         {"config": {**JOB["config"], "norm": "layernorm"}},
     ],

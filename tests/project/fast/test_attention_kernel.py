@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 from attention_checks import definition, results
-from models import batch_of, loss_and_gradients
 from processes import python
+from small_models import batch_of, loss_and_gradients
 
 from cs_basics.fast import accelerate
 from cs_basics.fast.attention import rotate_half_split
@@ -216,7 +216,7 @@ def test_a_model_keeps_its_loss_and_gradients_also_compiled(dtype, change):
             )
 
 
-def test_where_it_does_not_compile_a_warning_says_so_and_the_tiles_remain(
+def test_where_it_does_not_compile_a_warning_says_so_and_the_plain_form_remains(
     monkeypatch, caplog, tmp_path
 ):
     broken = tmp_path / "kernel.cpp"

@@ -1,20 +1,17 @@
-"""With a cache, several texts at once, and compiled: the tokens are those of the definition."""
+"""With a cache, and several texts at once: the tokens are those of the definition."""
 
 import copy
 
 import pytest
 import torch
-from models import FORMS, fast_twin, small_model
-from processes import ROOT
+from small_models import FORMS, fast_twin, small_model
 
-from cs_basics.fast import cached, decoding
-from cs_basics.fast.cached import DecodingLM, KVCache, can_decode, row_product
+from cs_basics.fast.cached import DecodingLM, KVCache, can_decode
 from cs_basics.fast.decoding import Decoder, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate, sample
 from cs_basics.layers import Linear
 from cs_basics.run.model import batch_generator
-from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.model import Transformer
 
 PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])
@@ -91,14 +88,6 @@ def test_with_a_cache_the_logits_are_those_of_the_whole_sequence(form):
         torch.testing.assert_close(logits, clear(ids), rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_with_checkpointed_activations_writes_too(model):
-    checkpointed = copy.deepcopy(model)
-    checkpoint_blocks(checkpointed)
-    assert can_decode(checkpointed)
-    expected = list(generate(model, [1, 2], 8))
-    assert list(generate_with_cache(checkpointed, [1, 2], 8)) == expected
-
-
 def test_of_a_model_with_unknown_parts_the_definition_writes(model):
     class Own(Transformer):
         pass
@@ -149,29 +138,13 @@ def test_of_a_prompt_that_is_too_long_the_last_tokens_are_read(model):
     assert written[0] == next(generate(model, prompt, 1))
 
 
-def test_is_end_is_told_every_token_and_ends_its_row(model):
-    told = []
-
-    def third_of_row_one(row, token):
-        told.append((row, token))
-        return row == 1 and sum(r == 1 for r, _ in told) == 3
-
-    texts = texts_of(generate_batch(model, PROMPTS, 6, is_end=third_of_row_one), len(PROMPTS))
-    assert [len(text) for text in texts] == [6, 3, 6, 6]
-    for row, text in enumerate(texts):
-        assert [token for r, token in told if r == row] == text
-
-
-@pytest.mark.parametrize("places", [1, 5, 16])
-def test_places_behind_the_longest_text_are_not_read(model, monkeypatch, places):
-    monkeypatch.setattr(decoding, "PLACES", places)
-    decoder = Decoder(model, 3, GREEDY)
+def test_places_behind_the_longest_text_are_not_read(model):
+    decoder = Decoder(model, 3)
     decoder.read([[1, 2], [3, 4, 5, 6, 7], [6]])
-    read = decoder._first([2, 4, 1])[0][0].shape[2]
-    assert read == 5 + -5 % places
-    for keys in (*decoder.keys, *decoder.values):
-        keys[:, :, read:] = torch.nan
-    drawn = decoder.step([3, 8, 7], [2, 4, 1], [torch.Generator()] * 3)
+    for keys, values in decoder.caches:
+        for part in (keys, values):
+            part[:, :, 5:] = torch.nan
+    drawn = decoder.logits([3, 8, 7], [2, 4, 1]).argmax(dim=-1).tolist()
     texts = ([1, 2, 3], [3, 4, 5, 6, 8], [6, 7])
     assert drawn == [next(generate(model, text, 1)) for text in texts]
 
@@ -192,87 +165,3 @@ def test_bfloat16_weights_give_the_tokens_of_the_same_model_without_a_cache():
         expected = list(generate(model, prompt, 10))
         # Sums in another order may round to another bfloat16, and two scores may be equal.
         assert text[:3] == expected[:3]
-
-
-@pytest.mark.compile
-@pytest.mark.needs("g++")
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("num_rows", [1, 3])
-def test_the_compiled_step_gives_the_same_tokens_and_is_compiled_once(num_rows, monkeypatch):
-    from torch._dynamo.utils import counters
-
-    monkeypatch.setattr(decoding, "PLACES", 4)
-    model = sharp_model(num_layers=1)
-    torch.compiler.reset()
-    counters.clear()
-    for top_p, seed in ((0.8, 1), (0.6, 2)):
-        sampling = Sampling(temperature=1.1, top_k=9, top_p=top_p)
-        plain, compiled = (
-            texts_of(
-                generate_batch(
-                    model, PROMPTS[:num_rows], 24, sampling, seed=seed, is_compiled=is_compiled
-                ),
-                num_rows,
-            )
-            for is_compiled in (False, True)
-        )
-        assert plain == compiled
-    assert counters["stats"]["unique_graphs"] == 1, counters
-    assert not counters["graph_break"]
-
-
-def test_the_compiled_step_reads_the_weights_that_the_model_has_now(model, monkeypatch):
-    monkeypatch.setattr(decoding, "compile_if_possible", lambda step, *_: lambda *a: step(*a))
-    before = list(generate_batch(model, PROMPTS, 12, is_compiled=True))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.data.copy_(parameter.data.flip(0))
-    after = list(generate_batch(model, PROMPTS, 12, is_compiled=True))
-    assert after == list(generate_batch(model, PROMPTS, 12)) != before
-
-
-def test_a_compiled_step_of_one_row_sums_products_to_the_same_scores(model, monkeypatch):
-    calls = []
-    monkeypatch.setattr(
-        cached, "row_product", lambda x, weight: calls.append(x) or row_product(x, weight)
-    )
-    expected = by_definition(model, PROMPTS[0], 20)
-    for is_compiling, num_rows, is_summed in ((False, 1, False), (True, 2, False), (True, 1, True)):
-        monkeypatch.setattr(torch.compiler, "is_compiling", lambda is_it=is_compiling: is_it)
-        calls.clear()
-        steps = generate_batch(model, PROMPTS[:num_rows], 20)
-        assert [step[0] for step in steps] == expected
-        assert bool(calls) == is_summed
-
-
-@pytest.mark.compile
-@pytest.mark.needs("g++")
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_packed_weights_are_those_of_the_model_that_writes(monkeypatch):
-    """Weights that became constants of a step must not serve another model of the same shape."""
-    from torch._dynamo.utils import counters
-    from torch._inductor import config
-
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    from process import pack_weights
-
-    torch.compiler.reset()
-    texts: list[list[list[int]]] = []
-    with config.patch(freezing=False):  # Put back afterwards.
-        pack_weights()
-        assert config.freezing
-        for seed in (0, 1):
-            model = sharp_model(num_layers=1, seed=seed)
-            counters.clear()
-            plain, packed, again = (
-                texts_of(generate_batch(model, PROMPTS[:3], 12, is_compiled=is_compiled), 3)
-                for is_compiled in (False, True, True)
-            )
-            assert plain == packed == again
-            assert counters["stats"]["unique_graphs"] == 1, "the second call compiled again"
-            texts.append(plain)
-    assert config.freezing is False
-    torch.compiler.reset()
-    assert texts[0] != texts[1]

@@ -1,12 +1,11 @@
 """Training with the fast twins is training with the book, to rounding; and it repeats itself."""
 
-import copy
 import logging
 
 import pytest
 import torch
-from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from run_files import folder_of, values_of
+from small_models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 
 from cs_basics.fast import loss
 from cs_basics.fast.adamw import FusedAdamW
@@ -14,8 +13,6 @@ from cs_basics.fast.loss import is_chunked, loss_function
 from cs_basics.fast.transformer import FastTransformer
 from cs_basics.run.run import train_run
 from cs_basics.run.trainer import Trainer
-from cs_basics.transformer import TransformerBlock
-from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 
 STEPS = 30
 
@@ -119,51 +116,3 @@ def test_chunks_are_for_many_logits_and_for_the_twin_of_a_model_without_a_bias_o
     assert is_chunked(fast_twin(clear), loss.MANY_LOGITS)
     assert not is_chunked(fast_twin(clear), loss.MANY_LOGITS // 50 - 1)
     assert not is_chunked(clear, loss.MANY_LOGITS)
-
-
-@pytest.mark.parametrize("placement", ["pre", "sandwich"])
-@pytest.mark.parametrize("is_fast", [False, True])
-def test_checkpointed_activations_keep_less_and_give_the_same_loss_and_gradients(
-    is_fast, placement
-):
-    model, batch = small_model(placement=placement), batch_of(3, 150)
-    model = fast_twin(model) if is_fast else model
-    names = list(model.state_dict())
-    results, kept = [], []
-    for is_checkpointed in (False, True):
-        if is_checkpointed:
-            checkpoint_blocks(model)
-        loss_of, numbers = loss_function(model, torch.bfloat16, 450), {}
-        with torch.autograd.graph.saved_tensors_hooks(
-            lambda x, numbers=numbers: numbers.update({x.data_ptr(): x.numel()}) or x, lambda x: x
-        ):
-            loss_of(*batch)
-        results.append(loss_and_gradients(model, batch, loss_of))
-        kept.append(sum(numbers.values()))
-    assert all(torch.equal(value, results[1][name]) for name, value in results[0].items())
-    assert kept[1] < 0.6 * kept[0]
-    assert list(model.state_dict()) == names
-    with torch.no_grad():
-        before, copied = model(batch[0]), copy.deepcopy(model)
-        for parameter in copied.layers.parameters():
-            parameter.zero_()
-        assert not torch.equal(copied(batch[0]), before)
-
-
-def test_a_run_checkpoints_activations_where_that_is_asked(config, monkeypatch):
-    monkeypatch.setattr(Trainer, "compile", lambda _: None)
-    plain = config.replace(fast="off", max_steps=3)
-    checkpointed = plain.replace(activation_checkpointing=True, run_dir=plain.run.run_dir / "2")
-    calls = []
-    forward = TransformerBlock.forward
-    monkeypatch.setattr(
-        TransformerBlock, "forward",
-        lambda self, x: calls.append(torch.is_grad_enabled()) or forward(self, x),
-    )  # fmt: skip
-    num_calls = []
-    for run in (plain, checkpointed):
-        train_run(run)
-        num_calls.append(sum(calls))
-        calls.clear()
-    assert num_calls[1] == 2 * num_calls[0] > 0
-    assert losses_of(plain) == losses_of(checkpointed)

@@ -19,25 +19,30 @@ from attention_checks import (
 )
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from cs_basics.fast import flash_attention
-from cs_basics.fast.flash_attention import flash_causal_attention, runs_on_triton
+from cs_basics.fast.attention import HAS_TRITON, runs_on_triton
 
-needs_triton = pytest.mark.skipif(not flash_attention.HAS_TRITON, reason="Triton is not installed")
+needs_triton = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 SHARED_MEMORY = 99 * 1024  # What the GPUs of a laptop have for a program.
+
+
+def by_kernels(q, k, v):
+    from cs_basics.fast.triton_attention import TritonCausalAttention
+
+    return TritonCausalAttention.apply(q, k, v)
 
 
 def check_everything(**on):
     """Run the kernels through sizes, types and extremes: a block has 64 or 128 rows."""
     for shape in ((1, 1, 16), (1, 64, 16), (2, 129, 16), (5, 16), (2, 1, 2, 5, 16), (0, 5, 16)):
-        check_agreement(flash_causal_attention, shape, **on)
+        check_agreement(by_kernels, shape, **on)
     for d_head in (1, 24, 64):
-        check_agreement(flash_causal_attention, (1, 70, d_head), **on)
-    check_agreement(flash_causal_attention, (1, 130, 24), torch.bfloat16, **on)
-    check_agreement(flash_causal_attention, (1, 130, 64), torch.float16, **on)
+        check_agreement(by_kernels, (1, 70, d_head), **on)
+    check_agreement(by_kernels, (1, 130, 24), torch.bfloat16, **on)
+    check_agreement(by_kernels, (1, 130, 64), torch.float16, **on)
     # The highest score moves from step to step by more than exp can follow.
-    check_agreement(flash_causal_attention, (1, 100, 32), scale=8.0, **on)
+    check_agreement(by_kernels, (1, 100, 32), scale=8.0, **on)
     for check in (check_extremes, check_that_heads_are_apart, check_views):
-        check(flash_causal_attention, **on)
+        check(by_kernels, **on)
 
 
 @needs_triton
@@ -51,10 +56,9 @@ def test_the_kernels_agree_with_the_definition_in_the_interpreter():
 
 
 @needs_triton
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Triton's own.
-@pytest.mark.parametrize(
-    ("dtype", "d_head"), [("bf16", 128), pytest.param("fp32", 24, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("dtype", "d_head"), [("bf16", 128), ("fp32", 24)])
 def test_the_kernels_compile_for_a_gpu_that_is_not_there(monkeypatch, tmp_path, dtype, d_head):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -102,7 +106,7 @@ def test_the_kernels_agree_with_the_definition_on_a_gpu():
     check_everything(device="cuda")
     for d_head in (128, 200, 256):
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
-            check_agreement(flash_causal_attention, (2, 300, d_head), dtype, device="cuda")
+            check_agreement(by_kernels, (2, 300, d_head), dtype, device="cuda")
 
 
 def test_the_kernels_get_what_they_can_compute():
@@ -112,7 +116,7 @@ def test_the_kernels_get_what_they_can_compute():
     # Tensors without numbers may lie on a device that is not there.
     with FakeTensorMode():
         q = on_gpu(2, 8, 64)
-        assert runs_on_triton(q, q, q) == flash_attention.HAS_TRITON
+        assert runs_on_triton(q, q, q) == HAS_TRITON
         assert not runs_on_triton(q, q, on_gpu(2, 8, 32))
         assert not runs_on_triton(q, q, on_gpu(1, 8, 64))
         for other in (
@@ -145,7 +149,6 @@ if __name__ == "__main__":
     from cs_basics.fast import triton_attention
 
     InterpreterBuilder.create_dot = multiply_bfloat16(InterpreterBuilder.create_dot)
-    flash_attention.runs_on_triton = lambda q, *_: q.dtype != torch.float64
     with mock.patch.object(triton_attention, "launch", wraps=triton_attention.launch) as launch:
         check_everything()
     print(f"kernels launched: {launch.call_count}")

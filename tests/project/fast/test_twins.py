@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from models import FORMS, assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from processes import ROOT, python
+from small_models import FORMS, assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from torch import nn
 
 from cs_basics import attention, layers, optim, tokenizer

@@ -1,4 +1,4 @@
-"""Grade submissions that lie in folders, in this process and behind hardly a wall."""
+"""Grade submissions that lie in folders, in this process and in hardly a sandbox."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +8,8 @@ from processes import ROOT
 from cs_grader.trusted import batch
 from cs_grader.trusted.batch import Graded
 from cs_grader.trusted.examination import Terms
+from cs_grader.trusted.isolation import choose_isolation
 from cs_grader.trusted.submissions import Submission
-from cs_grader.trusted.tiers import choose_tier
 
 
 def grade(
@@ -17,7 +17,10 @@ def grade(
 ) -> Sequence[Graded]:
     """Grade folders by the names of their submissions; return what became of each."""
     terms = Terms(
-        tests=ROOT / "tests", tier=choose_tier("process"), secret=secret, problems=problems
+        tests=ROOT / "tests",
+        isolation=choose_isolation("process"),
+        secret=secret,
+        problems=problems,
     )
     given = [Submission(name, folder, name) for name, folder in folders.items()]
     return batch.grade(given, lambda one: out / one.name, terms, jobs=2)

@@ -14,7 +14,7 @@ from files import write_files
 from processes import ROOT
 
 from cs_basics.stories.grammar import write_stories
-from cs_grader.entries import answers, wall
+from cs_grader.entries import answers, sandboxed
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import bits_per_byte, log_probabilities
 from cs_grader.entries.rerun import run_again, stand_in
@@ -89,7 +89,7 @@ def trained(texts, tmp_path_factory):
     code = tmp_path_factory.mktemp("code")
     source = (ROOT / "cs_basics" / "run" / "clock.py").read_text()
     write_files(code, {"run/clock.py": source + PROBE})
-    stage = wall.build_stage(folder, ROOT, code)
+    stage = sandboxed.build_stage(folder, ROOT, code)
     arguments = [*COMMAND.split(), "--seed", "7"]
     text = (texts / "train.txt").read_bytes()
     return stage, run_again("bubblewrap", stage, arguments, text, 300, lambda *_: None)
@@ -149,7 +149,7 @@ def test_the_command_writes_a_row(succeeds, texts, tmp_path):
 def test_what_does_not_end_is_ended(tmp_path):
     write_files(tmp_path / "code", {"run/clock.py": "import time\n\ntime.sleep(600)\n"})
     (tmp_path / "stage").mkdir()
-    stage = wall.build_stage(tmp_path / "stage", ROOT, tmp_path / "code")
+    stage = sandboxed.build_stage(tmp_path / "stage", ROOT, tmp_path / "code")
     began = time.monotonic()
     run = run_again("process", stage, COMMAND.split(), b"Once. " * 99, 1.0, lambda *_: None)
     assert time.monotonic() - began < 30
@@ -157,15 +157,17 @@ def test_what_does_not_end_is_ended(tmp_path):
 
 
 def test_memory_behind_the_wall_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(wall, "LIMITS", dataclasses.replace(wall.LIMITS, memory_bytes=2**28))
-    stage = wall.build_stage(tmp_path, ROOT, tmp_path / "none")
+    monkeypatch.setattr(
+        sandboxed, "LIMITS", dataclasses.replace(sandboxed.LIMITS, memory_bytes=2**28)
+    )
+    stage = sandboxed.build_stage(tmp_path, ROOT, tmp_path / "none")
     (tmp_path / "hoard.py").write_text("print(len(bytearray(2**29)))")
     with (
         tempfile.TemporaryFile() as output,
-        wall.running("process", stage, "hoard.py", [], output) as process,
+        sandboxed.running("process", stage, "hoard.py", [], output) as process,
     ):
         assert process.wait(60) != 0
-        assert wall.last_line(output) == "MemoryError"
+        assert sandboxed.last_line(output) == "MemoryError"
 
 
 class Model:

@@ -28,8 +28,8 @@ from cs_grader.trusted.connection import time_is_up
 from cs_grader.trusted.examination import Examination, Terms, check_tests
 from cs_grader.trusted.examiner import Examiner
 from cs_grader.trusted.hidden import name_of_secret
+from cs_grader.trusted.isolation import ISOLATIONS
 from cs_grader.trusted.submissions import Submission
-from cs_grader.trusted.tiers import TIERS
 
 TESTS = ROOT / "tests"
 
@@ -72,7 +72,7 @@ def started(*arguments, **pipes):
 
 
 def terms(secret="5", **changes):
-    given = {"tests": TESTS, "tier": "process", "problems": ("silu",)}
+    given = {"tests": TESTS, "isolation": "process", "problems": ("silu",)}
     return Terms(secret=secret, **given | changes)
 
 
@@ -232,7 +232,7 @@ def test_one_submission_writes_its_report(class_folder, tmp_path):
     assert finished.returncode == 0
     results = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
     assert results["score"] == 2
-    assert results["extra_data"]["isolation"] in TIERS
+    assert results["extra_data"]["isolation"] in ISOLATIONS
     assert (tmp_path / "out" / "index.html").exists()
     assert not (tmp_path / "out" / "gradebook.csv").exists()
 

@@ -266,10 +266,14 @@ def test_a_note_that_says_what_to_do_next_is_not_repeated(write):
 def test_an_endless_loop_is_one_line_and_called_one():
     late = ("over 20 s of CPU", "over 20 s of CPU", *["over 2 s of CPU"] * 5)
     items = [item("adamw", number, "error", message=said) for number, said in enumerate(late)]
-    text = student_page(result([item("linear"), *items]))
+    looping = result([item("linear"), *items])
+    text = student_page(looping)
     assert text.count("<details") == 1
     assert "and 6 more alike" in text
     assert "An endless loop looks like this." in text
+    for page in (class_page([looping]), gradebook_csv([looping])):
+        assert "looks like an endless loop: AdamW" in page
+    assert not reading.loops(result([item("linear"), items[0]]))  # It may just have been slow.
 
 
 # --- what to do next ---

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from attacks.asking import TIERS, ask, call, connect, silu, words_of
+from attacks.asking import ISOLATIONS, ask, call, connect, silu, words_of
 
 from cs_grader.sandbox import wire
 from cs_grader.sandbox.wire import WireError
@@ -20,7 +20,7 @@ from cs_grader.trusted.connection import time_is_up
 SEEN = {"notes": [], "inputs": np.zeros(0, np.uint8), "elsewhere_s": 0.0, "import_s": 0.0}
 
 
-@pytest.fixture(scope="module", params=TIERS)
+@pytest.fixture(scope="module", params=ISOLATIONS)
 def connection(request, tmp_path_factory):
     made = connect(request.param, tmp_path_factory.mktemp("stage"), idle_s=2)
     yield made
@@ -67,8 +67,8 @@ def own(tmp_path):
     """Make a connection of one's own, which is closed at the end."""
     with contextlib.ExitStack() as closed:
 
-        def make(tier, more="", **limits):
-            made = connect(tier, tmp_path, more, **limits)
+        def make(isolation, more="", **limits):
+            made = connect(isolation, tmp_path, more, **limits)
             closed.callback(made.close)
             return made
 
@@ -169,10 +169,10 @@ torch.nn.Module().compile()
 """
 
 
-@pytest.mark.parametrize("tier", TIERS)
-def test_what_the_import_starts_costs_nothing(own, tier):
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_what_the_import_starts_costs_nothing(own, isolation):
     """A thread, threads of PyTorch, and the compiler."""
-    connection = own(tier, STARTED)
+    connection = own(isolation, STARTED)
     for _ in range(3):
         answer = silu(connection)
         assert answer.ended == "returned", answer

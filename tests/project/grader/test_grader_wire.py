@@ -1,4 +1,4 @@
-"""What crosses the wall is what was sent, and anything else is refused."""
+"""What leaves the sandbox is what was sent, and anything else is refused."""
 
 import re
 import socket

@@ -92,8 +92,8 @@ def test_scripts_are_at_the_root_ready_to_run_and_no_solution_is_there(make):
     assert not re.findall("cs_basics|project|tests/adapters.py", " ".join(names))
 
 
-@pytest.mark.usefixtures("make")  # It puts the script on the path.
 def test_what_windows_gave_crlf_is_packed_with_lf(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "scripts/instructor")
     make_gradescope = importlib.import_module("make_gradescope")
     shutil.copytree(make_gradescope.CONTAINER, tmp_path / "windows")
     for file in (tmp_path / "windows").iterdir():

@@ -10,9 +10,9 @@ from cs_grader.trusted import sandbox
 from cs_grader.trusted.answer import Answer
 from cs_grader.trusted.connection import Connection
 from cs_grader.trusted.copying import own_names
+from cs_grader.trusted.isolation import choose_isolation
 from cs_grader.trusted.measured import count_the_rest
 from cs_grader.trusted.sandbox import set_the_stage
-from cs_grader.trusted.tiers import choose_tier
 
 MEGABYTE = 2**20
 # The kind of tokenizer that is asked for stands in its special token.
@@ -62,7 +62,7 @@ def connection(tmp_path_factory):
     write_files(stage.submission, reference())
     add_to_adapters(stage.submission, TOKENIZERS)
     more = {"own_names": own_names(stage.submission)}
-    made = Connection(choose_tier("uid"), stage, sandbox.Limits(), more, budget_s=600)
+    made = Connection(choose_isolation("uid"), stage, sandbox.Limits(), more, budget_s=600)
     yield made
     made.close()
 

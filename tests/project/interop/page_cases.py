@@ -2,7 +2,7 @@
 
 import json
 
-import models
+import small_models
 from run_files import write_token_file
 
 from cs_basics.interop.page_file import write_page
@@ -12,7 +12,7 @@ from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.settings.presets import PRESETS
 
-FORMS = models.FORMS | {
+FORMS = small_models.FORMS | {
     "part of a norm": {"norm": "partial-rmsnorm", "rope_theta": 500.0},
     "no bias": {"norm": "layernorm-no-bias"},
 }
@@ -23,9 +23,9 @@ MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 def make_run(folder, tokenizer, **choices):
     """Write a run with random weights that are all far from what they are at the start."""
     sizes = {"context_length": 48, "vocab_size": tokenizer.vocab_size, **choices}
-    model = models.small_model(seed=3, **sizes)
+    model = small_models.small_model(seed=3, **sizes)
     config = PRESETS["debug"][1].replace(
-        run_dir=folder, device="cpu", dtype="float32", **models.SIZES | sizes
+        run_dir=folder, device="cpu", dtype="float32", **small_models.SIZES | sizes
     )
     run = RunFolder(folder)
     run.write_config(config)

@@ -103,8 +103,9 @@ def test_a_full_disk_is_an_error_of_the_disk_and_leaves_the_old_checkpoint(tmp_p
     # The kernel refuses what is written beyond; Python ignores the signal that comes with it.
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(OSError, match="File too large") as caught:
             write_checkpoint(path, model, optimizer, 2)
+        assert caught.value.filename == str(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == before

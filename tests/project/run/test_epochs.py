@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from cs_basics.run.batches import draw_batch
+from cs_basics.run.batches import draw_batch, epoch_batch
 from cs_basics.run.distributed import World
-from cs_basics.run.epochs import epoch_batch
 from cs_basics.settings.presets import PRESETS
 
 TOKENS = np.arange(1, 1 + 7 * 12 + 5, dtype=np.uint16)

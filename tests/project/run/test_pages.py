@@ -59,15 +59,3 @@ def test_equal_figures_are_equal_bytes_and_their_texts_stay_texts():
     assert "&lt;b&gt;&amp;" in svg
     assert svg.startswith("<svg")
     assert "<dc:date>" not in svg
-
-
-def test_what_is_drawn_black_shows_in_the_dark(chromium, filled, tmp_path):
-    body = '{% block body %}<div class="figure">{{ svg }}</div>{% endblock %}'
-    page = filled("a.html", '{% extends "layout.html" %}' + body, title="t", svg=drawn("a"))
-    (tmp_path / "page.html").write_text(page)
-    chromium.prefer(prefers_color_scheme="dark")
-    chromium.open(tmp_path / "page.html")
-    seen = "return getComputedStyle(document.querySelector('.figure {}')).{}"
-    for part, color in (("text", "fill"), ("use", "stroke")):
-        assert chromium.run(seen.format(part, color)) == "rgb(229, 228, 224)"
-    chromium.prefer()

@@ -22,7 +22,7 @@ for config in json.load(sys.stdin):
     except ValueError as error:
         print(error)
 """
-NEEDED = {"norm": "layernorm", "dropout": 0.1, "activation_checkpointing": True, "parallel": "tp"}
+NEEDED = {"norm": "layernorm", "dropout": 0.1, "parallel": "tp"}
 NEEDED_OF = {"parallel": "run/parallel"}
 
 

@@ -2,12 +2,9 @@
 
 import os
 import random
-import shlex
 import shutil
 import signal
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -305,34 +302,14 @@ def test_minutes_that_a_run_has_used_up_are_not_given_to_it_again(tiny_config, m
     assert rows_of(tiny_config)[-1]["elapsed_s"] >= 100
 
 
-@pytest.fixture
-def command(tiny_config):
-    """Train by the script, and save at each fifth update."""
-    data = tiny_config.data
+def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
+    refused, tiny_config, before_update
+):
+    path, data = folder_of(tiny_config).tokens / "train.bin", tiny_config.data
     texts = ["--train-text", data.train_text, "--valid-text", data.valid_text]
     settings = ["--vocab-size", 300, "--d-model", 32, "--num-samples", 0, "--eval-every", 5]
-    return ["train", "debug", *texts, *settings, "--no-page", "--run-dir", tiny_config.run.run_dir]
-
-
-def test_the_script_says_how_to_go_on_and_does_not_claim_to_have_finished(
-    script, command, tiny_config, before_update
-):
-    before_update(8, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    folder, result = tiny_config.run.run_dir, script(*command)
-    assert result.code == 128 + signal.SIGTERM
-    assert "stopped by SIGTERM after step 8, and saved; go on by" in result.out
-    said = shlex.split(result.out.splitlines()[-1])
-    assert Path(said[0]).absolute() == Path(sys.executable)
-    assert said[-4:] == ["debug", "--run-dir", str(folder), "--resume"]
-    assert RunFolder(folder).all_checkpoints()[-1].name == "step-00000008.pt"
-
-
-def test_the_script_tells_of_a_failed_run_in_one_line_where_it_can_go_on(
-    refused, command, tiny_config, before_update
-):
-    path = folder_of(tiny_config).tokens / "train.bin"
     before_update(8, path.unlink)
-    line = refused(*command)
+    line = refused("train", "debug", *texts, *settings, "--run-dir", tiny_config.run.run_dir)
     assert "train.bin was deleted while it was in use" in line
     assert "step-00000005.pt; --resume goes on from it" in line
 

@@ -211,13 +211,6 @@ def test_the_rate_before_and_after_is_said_if_a_resumed_run_has_another_length(t
     assert final_state(config)["iteration"] == 7
 
 
-def test_a_minute_without_a_checkpoint_ends_with_one(tiny_config, monkeypatch):
-    monkeypatch.setattr("cs_basics.run.saving.MAX_UNSAVED_S", 0.0)
-    monkeypatch.setattr("cs_basics.run.saving.SAVING_RATIO", 0)
-    train_until_killed(tiny_config.replace(eval_every=500), 6, monkeypatch)
-    assert folder_of(tiny_config).all_checkpoints()[-1].name == "step-00000005.pt"
-
-
 def test_a_checkpoint_that_takes_long_does_not_take_most_of_the_run(tiny_config, slow_down):
     slow_down(Trainer, "next_batch", 10.0)
     slow_down(saving, "write_checkpoint", 14.0)

@@ -1,8 +1,6 @@
 """What watches a run tells what it sees, and never stops the run."""
 
-import dataclasses
 import math
-import random
 import re
 import sys
 import types
@@ -17,37 +15,11 @@ from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import MetricsLog, read_metrics, read_samples
 from cs_basics.run.report import INTERVAL_S, MAX_POINTS, Report, contents
 from cs_basics.run.run import train_run
-from cs_basics.run.spikes import SpikeDetector
 from cs_basics.run.trainer import Trainer
 from cs_basics.run.wandb_sink import Wandb
 from cs_basics.settings.presets import PRESETS
 
 CONFIG = PRESETS["debug"][1]
-
-
-def spikes_of(losses, detector):
-    return [index for index, loss in enumerate(losses) if detector.is_new_spike(loss)]
-
-
-def usual_losses():
-    """A loss that falls with the noise of small batches."""
-    chance = random.Random(0)
-    return [2 + 4 * math.exp(-step / 100) + chance.gauss(0, 0.1) for step in range(1000)]
-
-
-def test_each_jump_is_told_once_however_long_it_lasts():
-    losses = usual_losses()
-    losses[300] += 3
-    losses[600:640] = [loss + 2 for loss in losses[600:640]]
-    losses[800] += 3
-    assert spikes_of(losses, SpikeDetector()) == [300, 600, 800]
-
-
-def test_a_large_spike_does_not_hide_a_smaller_one_after_it():
-    losses = usual_losses()
-    losses[500] += 20
-    losses[520] += 2
-    assert spikes_of(losses, SpikeDetector()) == [500, 520]
 
 
 def test_a_sample_that_fails_costs_neither_a_checkpoint_nor_the_run(
@@ -61,24 +33,6 @@ def test_a_sample_that_fails_costs_neither_a_checkpoint_nor_the_run(
     assert [path.stem for path in folder_of(tiny_config).all_checkpoints()][-1] == "step-00000004"
     assert caplog.text.count("no sample: TypeError: softmax() got") == 3
     assert "# Samples" in folder_of(tiny_config).samples.read_text()
-
-
-def test_a_spike_is_in_the_metrics_and_on_the_console_once(tiny_config, monkeypatch, caplog):
-    after = Trainer.after
-
-    def jump(self, update, *others):
-        is_high = update.step in {15, 16}
-        after(self, dataclasses.replace(update, loss=77.0) if is_high else update, *others)
-
-    monkeypatch.setattr(Trainer, "after", jump)
-    monkeypatch.setattr("cs_basics.run.spikes.MIN_LOSSES", 10)
-    caplog.set_level("INFO")
-    train_run(tiny_config)
-    folder = folder_of(tiny_config)
-    spikes = [row for row in read_metrics(folder.metrics) if "train/spike" in row]
-    assert [(row["step"], row["train/spike"]) for row in spikes] == [(15, 77.0)]
-    assert caplog.text.count("SPIKE: the training loss jumped to 77.000") == 1
-    assert "Step 15: the training loss jumped to 77.000" in folder.report.read_text()
 
 
 class FailingWandb(types.ModuleType):

@@ -1,10 +1,14 @@
-"""Text from a model: streamed, ended before stop strings, side by side or in turns."""
+"""Text from a model: streamed in whole characters, side by side or in turns."""
+
+import time
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cs_basics.generate import Sampling, generate
-from cs_basics.run.writing import generate_texts
+from cs_basics.run.writing import TextStream, generate_texts
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.transformer import TransformerLM
 
@@ -22,31 +26,36 @@ def model(request):
     return request.param(128, 32, 32, 1, 4, 64)  # ASCII
 
 
-def bytes_tokenizer():
-    return Tokenizer({i: bytes([i]) for i in range(256)}, [])
+TOKENIZER = Tokenizer({i: bytes([i]) for i in range(256)}, [])
 
 
-def test_texts_are_streamed_and_end_before_their_stop_strings(model):
-    tokenizer = bytes_tokenizer()
+def streamed(ids):
+    stream = TextStream(TOKENIZER)
+    return "".join([*map(stream.push, ids), stream.close()])
 
-    def texts(**settings):
-        found = ["", ""]
-        for row, piece in generate_texts(model, tokenizer, PROMPTS, 60, BOLD, seed=1, **settings):
-            assert piece
-            found[row] += piece
-        return found
 
-    free = texts()
-    assert [len(text) for text in free] == [60, 60]
-    stop = free[0][20:24]
-    stopped = texts(stop_strings=["never there", stop])
-    assert stopped[0] == free[0][: free[0].index(stop)]
-    assert stopped[1] == free[1].partition(stop)[0]
+@given(st.lists(st.integers(0, 255), max_size=12), st.integers(0, 12))
+def test_streamed_bytes_of_any_kind_are_the_decoded_text(ids, num_first):
+    assert streamed(ids) == TOKENIZER.decode(ids)
+    # What has been given out does not depend on what follows.
+    stream = TextStream(TOKENIZER)
+    assert TOKENIZER.decode(ids).startswith("".join(map(stream.push, ids[:num_first])))
+
+
+def test_an_id_without_a_token_is_written_and_does_not_end_the_text():
+    assert streamed([97, 300, 98]) == "a\ufffdb"
+
+
+def test_the_time_of_a_token_does_not_grow_with_the_bytes_before_it_that_are_no_text():
+    started = time.process_time()
+    assert streamed([0xFF] * 20_000) == "\ufffd" * 20_000
+    assert time.process_time() - started < 1  # Decoded anew at each token, 10 s.
 
 
 def test_every_text_is_what_generate_writes_with_its_own_seed(model):
     texts = ["", ""]
-    for row, piece in generate_texts(model, bytes_tokenizer(), PROMPTS, 30, BOLD, seed=3):
+    for row, piece in generate_texts(model, TOKENIZER, PROMPTS, 30, BOLD, seed=3):
+        assert piece
         texts[row] += piece
     alone = (generate(model, ids, 30, BOLD, seed=3 + row) for row, ids in enumerate(PROMPTS))
     assert texts == [bytes(ids).decode() for ids in alone]

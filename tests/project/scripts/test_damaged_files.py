@@ -1,76 +1,160 @@
-"""Single guards against damaged files; a thousand of them found the need of each."""
+"""Damaged files, each through the command that reads it: one line names it, nothing is touched."""
 
 import json
 import os
+import shutil
 import time
+from functools import partial
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from cs_basics.run.checkpoint_file import read_checkpoint, write_checkpoint
+from cs_basics.interop.llama import export_llama
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.json_file import MAX_DESCRIPTION_BYTES, read_json
-from cs_basics.run.optimizer import make_optimizer
-from cs_basics.variants.model import Transformer
+from cs_basics.run.json_file import MAX_DESCRIPTION_BYTES
+from cs_basics.run.token_file import MAGIC
+
+COMMANDS = {
+    "run": "generate run",
+    "run/tokens": "train debug --run-dir run --resume",
+    "llama": "import_llama llama --out new",
+}
+"""What reads the files of a folder."""
 
 
-def test_a_description_of_gigabytes_is_refused_unread(tmp_path):
-    path = tmp_path / "huge.json"
-    path.touch()
-    os.truncate(path, MAX_DESCRIPTION_BYTES + 1)
-    with pytest.raises(ValueError, match=r"huge\.json has 100,000,001 bytes"):
-        read_json(path)
+def replace(content, path):
+    path.write_bytes(content)
 
 
-@pytest.fixture
-def run(tiny_config):
-    """The folder of a small run."""
-    folder = RunFolder(tiny_config.run.run_dir)
-    folder.write_config(tiny_config)
-    folder.checkpoints.mkdir()
-    model = Transformer(tiny_config.model)
-    optimizer = make_optimizer(model, tiny_config)
-    model(torch.arange(8)).square().mean().backward()
-    optimizer.step()
-    write_checkpoint(folder.checkpoint_of(1), model, optimizer, 1, {"elapsed_s": 1.0})
+def change(old, new, path):
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new))
+
+
+def cut(size, path):
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def end_in(token_id, path):
+    path.write_bytes(path.read_bytes()[:-2] + token_id.to_bytes(2, "little"))
+
+
+def enlarge(size, path):
+    os.truncate(path, size)
+
+
+def remove(path):
+    path.unlink()
+
+
+def setting(section, name, value, path):
+    content = json.loads(path.read_text())
+    content["settings"][section][name] = value
+    path.write_text(json.dumps(content))
+
+
+def field(path, **values):
+    """Set fields of a description; ... leaves one out."""
+    changed = json.loads(path.read_text()) | values
+    path.write_text(json.dumps({k: v for k, v in changed.items() if v is not ...}))
+
+
+def weights(path, added=None, left_out=()):
+    kept = {k: v for k, v in load_file(path).items() if k not in left_out}
+    save_file(kept | (added or {}), path)
+
+
+def index_of(name, path):
+    index = {"weight_map": dict.fromkeys(load_file(path), name)}
+    path.with_name("model.safetensors.index.json").write_text(json.dumps(index))
+
+
+CONFIG, VOCAB, MERGES = (
+    f"run/{name}" for name in ("config.json", "tokenizer/vocab.json", "tokenizer/merges.txt")
+)
+TOKENS, CHECKPOINT = "run/tokens/valid.bin", "run/checkpoints/step-00000020.pt"
+LLAMA, WEIGHTS = "llama/config.json", "llama/model.safetensors"
+Q_PROJ = "model.layers.1.self_attn.q_proj.weight"
+DAMAGED = [
+    (CONFIG, partial(cut, 40), "config.json is not a JSON file"),
+    (CONFIG, partial(enlarge, MAX_DESCRIPTION_BYTES + 1), "config.json has 100,000,001 bytes"),
+    (CONFIG, partial(setting, "model", "num_layers", 10**9), "describes a model of at least"),
+    (CONFIG, partial(setting, "model", "vocab_size", 10**9), "describes a model of at least"),
+    (CONFIG, partial(setting, "model", "d_model", {"d_model": 1}), "cannot be read: d_model="),
+    (CONFIG, partial(setting, "data", "batch_size", -1), "cannot be read: batch_size="),
+    (CONFIG, partial(setting, "model", "context_length", 10**9), "cannot be read: context_length="),
+    (CONFIG, partial(setting, "model", "d_ff", 96), "[96, 32]"),
+    (VOCAB, partial(replace, b"{"), "vocab.json is not a JSON file"),
+    (VOCAB, partial(replace, b"[" * 100_000), "vocab.json is nested too deeply"),
+    (VOCAB, partial(replace, b'{"a": "b"}'), "must give each token an integer, not 'b'"),
+    (VOCAB, partial(replace, b'{"a": 0, "b": 0}'), "vocab.json gives the same id"),
+    (VOCAB, remove, "vocab.json"),
+    (MERGES, partial(replace, b"#version: 0.2\na b\nabc\n"), "merges.txt line 3"),
+    ("run/tokenizer/special_tokens.json", partial(replace, b"3"), "is not a list of strings"),
+    (CHECKPOINT, partial(enlarge, 1 << 40), "damaged or not a checkpoint"),
+    (TOKENS, partial(cut, -1), "bytes where"),
+    (TOKENS, partial(cut, 500), "not a token file"),
+    (TOKENS, partial(replace, b"Once upon a time " * 100), "not a token file"),
+    (TOKENS, partial(change, b'"version": 1', b'"version": 9'), "version 9 of the format, not 1"),
+    (TOKENS, partial(change, b'"uint16"', b'"uint32"'), "damaged header"),
+    (TOKENS, partial(change, b'"num_tokens": ', b'"num_tokens":-'), "damaged header"),
+    (TOKENS, partial(replace, MAGIC + b"[" * 1007), "damaged header"),
+    (TOKENS, partial(end_in, 1299), "1299, but the vocabulary ends at 299"),
+    (LLAMA, remove, "holds no config.json: give"),
+    (LLAMA, partial(cut, 40), "config.json is not a JSON file"),
+    (LLAMA, partial(field, model_type="gpt2"), 'model_type="gpt2"'),
+    (LLAMA, partial(field, model_type="qwen2"), "attention has biases"),
+    (LLAMA, partial(field, hidden_size=...), "hidden_size is missing"),
+    (LLAMA, partial(field, max_position_embeddings=10**12), "context_length=10000"),
+    (LLAMA, partial(field, rope_parameters={"rope_type": "llama3"}), 'rope_type="llama3"'),
+    (LLAMA, partial(field, attention_bias=True), "attention_bias=true"),
+    (LLAMA, partial(field, head_dim=16), "(64, 32)"),
+    (LLAMA, partial(field, vocab_size=290), "vocab_size=290"),
+    (WEIGHTS, remove, "holds no model.safetensors: fetch"),
+    (WEIGHTS, partial(cut, 5_000), "model.safetensors is damaged"),
+    (WEIGHTS, partial(weights, left_out=[Q_PROJ]), f"no weight {Q_PROJ}"),
+    (WEIGHTS, partial(weights, added={f"{Q_PROJ}s": torch.ones(32)}), "has a weight"),
+    (WEIGHTS, partial(weights, added={Q_PROJ: torch.ones(32, 16)}), "(32, 16)"),
+    (WEIGHTS, partial(weights, added={Q_PROJ: torch.ones(32, 32).char()}), "as I8"),
+    (WEIGHTS, partial(index_of, "../run/x"), "no file of this folder"),
+    (WEIGHTS, partial(index_of, "none.safetensors"), "none.safetensors"),
+    ("llama/tokenizer.json", partial(cut, 500), "tokenizer.json is not a JSON file"),
+]
+"""A file, what is done to it, and what the line says."""
+
+
+@pytest.fixture(scope="module")
+def whole(finished, tmp_path_factory):
+    """A run with one checkpoint and the Llama folder of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    shutil.copytree(finished.run.run_dir, folder / "run")
+    (folder / "run/checkpoints/step-00000015.pt").unlink()
+    export_llama(RunFolder(folder / "run"), folder / "llama")
     return folder
 
 
-def change_setting(folder, section, name, value):
-    content = json.loads(folder.config.read_text())
-    content["settings"][section][name] = value
-    folder.config.write_text(json.dumps(content))
+def content(folder):
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.stat().st_size < MAX_DESCRIPTION_BYTES
+    }
 
 
-@pytest.mark.parametrize("name", ["num_layers", "vocab_size"])
-def test_sizes_that_no_checkpoint_holds_are_refused_before_memory_is_taken(run, name):
-    change_setting(run, "model", name, 10**9)
-    started = time.process_time()
-    with pytest.raises(
-        ValueError, match=r"config\.json describes a model of at least .* bytes, but"
-    ):
-        run.load_model()
-    assert time.process_time() - started < 2
-
-
-@pytest.mark.parametrize(
-    ("section", "name", "value"),
-    [
-        ("model", "d_model", {"d_model": 1}),
-        ("data", "batch_size", -1),
-        ("model", "context_length", 10**9),
-    ],
-)
-def test_a_setting_that_cannot_be_is_refused_by_name(run, section, name, value):
-    change_setting(run, section, name, value)
-    with pytest.raises(ValueError, match=rf"config\.json cannot be read: {name}="):
-        run.read_config()
-
-
-def test_a_large_file_that_is_no_checkpoint_is_refused_unread(run):
-    os.truncate(run.checkpoint_of(1), 1 << 40)
-    with pytest.raises(ValueError, match="damaged or not a checkpoint"):
-        read_checkpoint(run.checkpoint_of(1))
+@pytest.mark.parametrize(("name", "damage", "words"), DAMAGED)
+def test_a_damaged_file_is_refused_in_one_line(
+    refused, whole, tmp_path, monkeypatch, name, damage, words
+):
+    folder = shutil.copytree(whole, tmp_path / "place")
+    monkeypatch.chdir(folder)
+    damage(folder / name)
+    before, started = content(folder), time.process_time()
+    command = max((place for place in COMMANDS if name.startswith(place)), key=len)
+    assert words in refused(*COMMANDS[command].split())
+    assert content(folder) == before
+    assert time.process_time() - started < 5, "memory was taken for what cannot be"
 
 
 def test_no_memory_is_one_line(refused, tmp_path, monkeypatch):

@@ -18,8 +18,8 @@ from cs_basics.tokenizer import Tokenizer
 TEXTS = "--train-text text.txt --valid-text text.txt"
 TRAIN = f"train debug {TEXTS} --run-dir new"
 RESUME = "train debug --run-dir run --resume"
-TOKENS = "train_tokenizer --text text.txt --out new --no-warn --vocab-size"
-ENCODE = "encode --tokenizer tokenizer --no-warn"
+TOKENS = "train_tokenizer --text text.txt --out new --vocab-size"
+ENCODE = "encode --tokenizer tokenizer"
 ZIP = "instructor/make_gradescope --out new"
 STORIES = "write_stories --out new --megabytes"
 NOBODY = 65534
@@ -42,7 +42,6 @@ ASKED = {
     "account": {"number": "stories --batch-size {}"},
     "convert_tokenizer": {"reads": (FILES, "{} --out new"), "writes": "tokenizer --out {}"},
     "doctor": {"reads": (FILES, "--log {}")},
-    "download": {"writes": "tinystories --mirror http://localhost:9 --out {}"},
     "encode": {
         "reads": (FILES, "--tokenizer tokenizer --out new --text {}"),
         "writes": "--tokenizer tokenizer --text text.txt --out {}",
@@ -55,18 +54,18 @@ ASKED = {
     "generate": {"reads": (RUNS, "{}"), "number": "run --max-tokens {}"},
     "import_llama": {"reads": (RUNS, "{} --out new"), "writes": "llama --out {}"},
     "microscope": {
-        "reads": (RUNS, "{}"), "writes": "run --out {}", "number": "run --num-windows {}",
+        "reads": (RUNS, "{}"), "writes": "run --out {}",
     },
     "package": {"reads": (RUNS, "--out new --root {}"), "writes": "--out {}"},
     "rehearse": {},
     "share": {"reads": (RUNS, "{} --out new"), "writes": "run --out {}"},
     "train": {
-        "reads": (FILES, "debug --no-warn --run-dir new --text {}"),
+        "reads": (FILES, "debug --run-dir new --text {}"),
         "writes": "debug {texts} --run-dir {}",
         "number": "debug {texts} --run-dir new --lr {}",
     },
     "train_tokenizer": {
-        "reads": (FILES, "--vocab-size 300 --no-warn --out new --text {}"),
+        "reads": (FILES, "--vocab-size 300 --out new --text {}"),
         "writes": "--text text.txt --vocab-size 300 --out {}",
         "number": "--text text.txt --out new --vocab-size {}",
     },
@@ -111,8 +110,12 @@ REFUSED = {
     f"{TRAIN} --run-dir text.txt": "text.txt is there already: choose another name",
     f"{TRAIN} --run-dir text.txt/x": "text.txt/x cannot be: a part of that path is a file",
     f"{TRAIN} --text text.txt": "--text is cut in two: leave out --train-text",
-    "account nonsense": "there is no preset nonsense: use one of debug, stories",
-    "download tinystories --out text.txt": "--out text.txt is a file: name a folder",
+    "account stories --num-heads 7": "not divisible by num_heads=7",
+    "account stories --tokens-per-s 10": "tokens_per_s needs peak_tflops",
+    "account stories --peak-tflops 1e300": "peak_tflops=1e+300",
+    "account stories --peak-tflops 1 --tokens-per-s nan": "tokens_per_s=nan",
+    "account stories --peak-tflops 1 --mfu 2": "mfu=2",
+    "account nonsense": "Available subcommands: debug, stories",
     "convert_tokenizer text.txt --out new": "text.txt: name a folder, a .json file or",
     "generate run --temperature -1": "temperature=-1.0 must be 0 (the likeliest token) or greater",
     "share run --out text.txt": "text.txt already exists: add --overwrite",

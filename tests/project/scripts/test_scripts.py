@@ -49,7 +49,7 @@ def train(succeeds, tiny):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_help_explains_every_option(succeeds, name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")  # In a wider terminal there are two boxes in a line.
-    arguments = ["debug", "--help"] if name == "train" else ["--help"]
+    arguments = ["debug", "--help"] if name in {"train", "account"} else ["--help"]
     result = succeeds(name, *arguments)
     options = re.split(r"^[│ ] (?=--\w)", result.out, flags=re.MULTILINE)[1:]
     assert options or name == "rehearse"  # It takes none.
@@ -57,34 +57,6 @@ def test_help_explains_every_option(succeeds, name, monkeypatch):
         # Below the option, or two spaces to the right; "(default: 1)" and "(required)" end it.
         invocation, explanation = re.split(r"\s{2,}", option.replace("│", " "), maxsplit=1)
         assert not explanation.startswith("("), invocation
-
-
-def test_train_generate_evaluate(train, succeeds, texts, tmp_path):
-    folder = tmp_path / "run"
-    result = train()
-    for expected in ("bits per byte", str(folder / "report.html"), "scripts/generate.py"):
-        assert expected in result.out
-    assert "step     20" in result.out
-    assert "overfitted" not in result.out
-
-    written = succeeds("generate", folder, "--prompt", "Once upon a time", "--max-tokens", "20")
-    assert written.out.startswith("Once upon a time")
-    asked = ["--prompt", "One day", "The", "--num-samples", "2", "--max-tokens", "9", "--seed", "5"]
-    alone = succeeds("generate", folder, *asked)
-    together = succeeds("generate", folder, *asked, "--batch-size", "3")
-    assert together.out == alone.out
-    assert together.out.count("---") == 8
-    stopped = succeeds("generate", folder, "--stop-strings", "e", "a", "--max-tokens", "60").out
-    assert not set("ea") & set(stopped)
-
-    measured = succeeds("evaluate", folder, "--text", texts[1], "--json", "--dtype", "float32")
-    row = json.loads(measured.out)
-    last = read_metrics(folder / "metrics.jsonl")[-1]
-    assert row["loss"] == pytest.approx(last["final/loss"], rel=1e-5)
-    assert row["bits_per_byte"] == pytest.approx(last["final/bits_per_byte"], rel=1e-5)
-    assert row["tokens_per_s"] > 0
-    for_people = succeeds("evaluate", folder, "--text", texts[1], "--dtype", "float32")
-    assert f"bits per byte  {row['bits_per_byte']:.4f}" in for_people.out
 
 
 def test_a_run_that_was_better_before_its_end_says_so(train, trained):
@@ -191,19 +163,20 @@ def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
     write = ["generate", trained, "--max-tokens", "2", "--prompt"]
     assert "hint" not in script(*write, "Once upon").err
     assert "'Once upon ' ends in a blank" in script(*write, "Once upon ").err
+    said = "<|user|> is no special token of this run"
+    assert said in script(*write, "<|user|>Hi<|endoftext|>").err
     told = script(*write, "Once upon a time" * 100).err
     read = RunFolder(trained).read_config().model.context_length
     assert f"tokens, and the model reads the last {read}" in told
 
 
-@pytest.mark.parametrize("flags", [[], ["--no-warn"]], ids=["warned", "not warned"])
-def test_what_is_odd_about_a_text_is_said_before_training(train, texts, tmp_path, flags):
+def test_what_is_odd_about_a_text_is_said_before_training(train, texts, tmp_path):
     (odd := tmp_path / "odd.txt").write_text("A story.\nAnother one.\n" * 20)
     (small := tmp_path / "small.txt").write_bytes(texts[0].read_bytes()[:900])
     given = ["--train-text", small, "--valid-text", odd, "--batch-size", "64", "--max-steps", "1"]
-    result = train(*given, *flags)
+    result = train(*given)
     for told in (r"odd.txt: no <\|endoftext\|>", r"small.txt: \d+ tokens, but one batch has"):
-        assert (re.search(told, result.out) is not None) == (not flags)
+        assert re.search(told, result.out)
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -258,22 +231,6 @@ def test_more_merges_than_the_text_has_pairs_is_said_and_trained_with(succeeds, 
     assert "vocab_size=257" in refused(*command, "--vocab-size", "257", "--resume")
 
 
-def test_ids_out_of_range_for_the_model_are_one_line(refused, trained):
-    tokens = trained / "tokens" / "valid.bin"
-    content = bytearray(tokens.read_bytes())
-    content[-2:] = (299 + 1000).to_bytes(2, "little")
-    tokens.write_bytes(content)
-    line = refused("train", "debug", "--run-dir", trained, "--resume")
-    assert "1299, but the vocabulary ends at 299" in line
-
-
-def test_a_checkpoint_of_another_shape_is_one_line(refused, trained):
-    settings = json.loads((trained / "config.json").read_text())
-    settings["settings"]["model"]["d_ff"] = 96
-    (trained / "config.json").write_text(json.dumps(settings))
-    assert re.search(r"ffn.w1.weight.*\[64, 32\].*\[96, 32\]", refused("generate", trained))
-
-
 def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, monkeypatch):
     commands = (
         ("generate", trained, "--seed", "1", "--max-tokens", "8", "--num-samples", "2"),
@@ -297,5 +254,6 @@ def test_without_a_compiler_the_run_goes_on_uncompiled_and_says_so(tiny, tmp_pat
     }
     result = python("scripts/train.py", *tiny[1:], "--fast", "auto", env=environment)
     assert result.returncode == 0, result.stderr
-    assert "torch.compile does not work here, so the run is not compiled" in result.stdout
+    assert result.stdout.count("torch.compile does not work here, so the run is not compiled") == 1
+    assert "kernel" not in result.stdout, "one cause, one line"
     assert "Traceback" not in result.stderr

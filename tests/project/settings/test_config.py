@@ -57,7 +57,7 @@ def changed_json(section, **changes):
         ("model", {"d_modle": 64}, "unknown settings d_modle"),
         ("modle", {}, "unknown settings modle"),
         ("model", {"d_model": "64"}, 'd_model="64" is not'),
-        ("run", {"activation_checkpointing": 1}, "activation_checkpointing=1 is not"),
+        ("model", {"qk_norm": 1}, "qk_norm=1 is not"),
         ("run", {"device": "tpu"}, 'device="tpu" is not'),
         ("optim", {"lr": None}, "lr=null is not"),
         ("run", {"run_dir": 3}, "run_dir=3 is not"),

@@ -25,25 +25,23 @@ def cells(page, first):
     return re.findall(r"<t[dh]>(.*?)</t[dh]>", row)
 
 
-def test_the_numbers_of_all_runs_stand_in_the_report(report, tmp_path):
+def test_the_numbers_of_all_runs_stand_in_the_report(report):
     page = report(RUNS)
-    row = cells(page, "rmsnorm, seed 0")[1:9]
-    assert row == ["0.9876", "2.3456", "7,654", "1,234", "2.01", "876", "43.2", "9.88"]
     names = [cells(page, name)[0] for name in re.findall(r"<tr><td>([a-z-]+)</td>", page)]
     assert names == ["rmsnorm", "layernorm", "no-norm", "wild"]
     assert cells(page, "variant")[3] == "behind rmsnorm"
     assert cells(page, "rmsnorm")[1:4] == ["0.9877", "0.0002", "-"]
+    measured = ["2.3456", "7,654", "1,234", "2.01", "876", "43.2", "9.88", "123,456"]
+    assert cells(page, "rmsnorm")[4:12] == measured
     assert cells(page, "layernorm")[1:4] == ["0.9879", "0.0002", "0.0002 (noise)"]
     assert cells(page, "no-norm")[3] == "0.5124"
     assert "norm=layernorm" in cells(page, "layernorm")
     assert cells(page, "wild")[1] == "-"
     assert cells(page, "wild")[-1] == "diverged at step 77"
     assert re.search(r"pooled over the\s+variants, 3 degrees.*below 3\.2 of", page, re.DOTALL)
-    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert page.count("<svg") == 1
     assert not re.search(r" src=|href=\"(?!#)", page)
-    assert page.count("<details>") == 1 + len(RUNS)
-    assert page.count("&#34;norm&#34;: &#34;layernorm&#34;") == 2
+    assert "&#34;norm&#34;: &#34;rmsnorm&#34;" in page
 
 
 def test_a_variant_that_lost_one_seed_is_not_compared(report):
@@ -60,7 +58,7 @@ def test_what_is_missing_is_said_and_texts_with_markup_stay_texts(report, tmp_pa
         BASE.replace(train_text=nasty, valid_text=nasty),
     )
     assert "(2 of 4 runs are done)" in page
-    assert cells(page, "b, seed 0")[-1] == "not run yet"
+    assert cells(page, "b")[-1] == "not run yet"
     assert cells(page, "c")[-1] == "crashed (exit code -9): &lt;killed&gt;"
     assert "<b>" not in page
     assert "&lt;b&gt;" in page

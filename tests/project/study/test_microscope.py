@@ -1,6 +1,5 @@
 """The microscope: what norms read and attention scores, of a model and of a run."""
 
-import json
 import math
 import shutil
 
@@ -12,7 +11,7 @@ from cs_basics.functional import scaled_dot_product_attention
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.run import train_run
 from cs_basics.settings.model import ModelConfig
-from cs_basics.study.microscope.history import History
+from cs_basics.study.microscope.of_run import readings_of
 from cs_basics.study.microscope.reading import observed, read
 from cs_basics.variants.model import Transformer
 
@@ -99,53 +98,29 @@ def folder(trained):
     return folder
 
 
-def test_readings_outlive_their_checkpoints(folder):
-    history = History(folder, 2)
-    assert history.update()
-    assert not history.update()
-    assert [reading.step for reading in history.in_order()] == [0, 20]
-    folder.checkpoint_of(20).rename(folder.checkpoint_of(25))
-    again = History(folder, 2)
-    assert again.update()
-    assert [reading.step for reading in again.in_order()] == [0, 20, 25]
-    assert again.readings[20] == history.readings[20]
-    assert again.readings[25].rms == history.readings[20].rms
-    assert [reading.step for reading in History(folder, 3).in_order()] == []
+def test_every_checkpoint_is_read(folder):
+    shutil.copy(folder.checkpoint_of(20), folder.checkpoint_of(25))
+    first, *others = readings_of(folder)
+    assert [first.step, *(reading.step for reading in others)] == [0, 20, 25]
+    assert others[1].rms == others[0].rms != first.rms
 
 
 def test_step_0_is_what_the_run_began_with(folder, tiny_config):
     """Of a run without an update: its checkpoint holds the weights that it began with."""
-    history = History(folder, 2)
-    history.update()
     start = tiny_config.replace(run_dir=folder.path.parent / "start", lr=1e-30, weight_decay=0.0)
     train_run(start)
-    other = History(RunFolder(start.run.run_dir), 2)
-    other.update()
-    assert other.readings[20].rms == pytest.approx(history.readings[0].rms, rel=1e-6)
+    of_start = readings_of(RunFolder(start.run.run_dir))[-1]
+    assert of_start.rms == pytest.approx(readings_of(folder)[0].rms, rel=1e-6)
 
 
-def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder, tmp_path):
-    run = RunFolder(tmp_path / "imported")
-    shutil.copytree(folder.path, run.path)
-    (run.path / "microscope.jsonl").unlink(missing_ok=True)
-    config = run.read_config().replace(run_dir=run.path, max_steps=25)
-    run.write_config(config, imported_from="")  # The name is not known.
-    train_run(config, resume=True)  # It writes config.json again.
-    assert run.imported_from() == ""
-    history = History(run, 2)
-    history.update()
-    assert [reading.step for reading in history.in_order()] == [20, 25]
+def test_imported_weights_whose_checkpoint_is_gone_have_no_step_0(folder):
+    folder.write_config(folder.read_config(), imported_from="")  # The name is not known.
+    assert [reading.step for reading in readings_of(folder)] == [20]
 
 
-def test_the_script_draws_and_follows(succeeds, folder):
-    finished = succeeds("microscope", folder.path, "--follow", "--num-windows", 2)
+def test_the_script_draws(succeeds, folder):
+    finished = succeeds("microscope", folder.path)
     picture = folder.path / "microscope.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"2 steps of {folder.path}, drawn in {picture}" in finished.out
     assert "2.ln1" in finished.out
-
-
-def test_a_damaged_record_is_one_line(refused, folder):
-    kept = folder.path / "microscope.jsonl"
-    kept.write_text(json.dumps({"windows": 8, "step": 0}))
-    assert "microscope.jsonl cannot be read" in refused("microscope", folder.path)

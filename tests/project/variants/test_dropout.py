@@ -7,15 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from run_files import folder_of, write_token_file
+from small_models import assert_same, batch_of, fast_twin, loss_and_gradients, small_model
 from torch import nn
 
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.run import train_run
 from cs_basics.run.trainer import Trainer
-from cs_basics.variants.activation_checkpointing import checkpoint_blocks
 from cs_basics.variants.dropout import Dropout, drops
 
 BATCH = batch_of(3, 8)
@@ -87,16 +86,11 @@ def test_masks_are_of_their_seed_alone():
      {"value_residual": True, "num_layers": 3}],
     ids=str,
 )  # fmt: skip
-def test_twins_and_checkpointed_activations_drop_the_same(form):
-    clear, checkpointed, twin = small_model(**form), small_model(**form), small_model(**form)
-    twin = fast_twin(twin)
-    checkpoint_blocks(checkpointed)
-    checkpoint_blocks(twin)
-    for model in (clear, checkpointed, twin):
+def test_twins_drop_the_same(form):
+    clear, twin = small_model(**form), fast_twin(small_model(**form))
+    for model in (clear, twin):
         Dropout(model, 0.5, SHAPE).draw(5)
-    expected = loss_and_gradients(clear, BATCH)
-    for model in (checkpointed, twin):
-        assert_same(loss_and_gradients(model, BATCH), expected)
+    assert_same(loss_and_gradients(twin, BATCH), loss_and_gradients(clear, BATCH))
 
 
 @pytest.mark.parametrize(("share", "level"), [(0.0, 0), (1e-4, 1), (0.1, 26), (0.9999, 255)])
@@ -110,53 +104,38 @@ def test_too_much_is_refused(share):
         Dropout(small_model(), share, SHAPE)
 
 
-def test_a_run_drops_other_values_in_each_update_from_its_share_on_and_none_while_it_is_judged(
+def test_a_run_drops_other_values_in_each_part_from_its_share_on_and_none_in_what_it_shows(
     tiny_config, monkeypatch
 ):
     monkeypatch.setattr(Trainer, "compile", lambda _: None)
-    drawn, judged = [], []
-    next_batch, validate = Trainer.next_batch, Trainer.validate
+    drawn, judged, sampled = [], [], []
+    draw, validate = Dropout.draw, Trainer.validate
 
-    def watch_batch(trainer):
-        batch = next_batch(trainer)
-        drawn.append(torch.stack(trainer.batches.dropout.masks))
-        return batch
+    def watch(dropout, *seed, **more):
+        draw(dropout, *seed, **more)
+        drawn.append(torch.stack(dropout.masks))
 
     def watch_validation(trainer, *arguments, **more):
         result = validate(trainer, *arguments, **more)
         judged.append(all(mask.min() == 1 for mask in trainer.batches.dropout.masks))
         return result
 
-    monkeypatch.setattr(Trainer, "next_batch", watch_batch)
-    monkeypatch.setattr(Trainer, "validate", watch_validation)
-    config = tiny_config.replace(dropout=0.3, max_steps=8, eval_every=4, num_samples=0)
-    assert math.isfinite(train_run(config).loss)
-    assert judged == [True] * 3
-    assert [bool(masks.min() == 0) for masks in drawn] == [False] * 3 + [True] * 5
-    for one, other in itertools.combinations(drawn[3:], 2):
-        assert not torch.equal(one, other)
-    assert not drops(folder_of(config).load_model())
-
-
-def test_each_part_of_a_batch_has_masks_of_its_own_and_a_sample_none(tiny_config, monkeypatch):
-    monkeypatch.setattr("cs_basics.variants.dropout.BEGINS_AT", 0.0)
-    drawn, sampled, draw = [], [], Dropout.draw
-
-    def watch(dropout, *seed, progress):
-        draw(dropout, *seed, progress=progress)
-        drawn.append(torch.stack(dropout.masks))
-
     def write(model, *_, **__):
-        sampled.extend(buffer.min() for name, buffer in model.named_buffers() if "mask" in name)
+        masks = [buffer for name, buffer in model.named_buffers() if "mask" in name]
+        sampled.append(min(mask.min() for mask in masks))
         return "a story"
 
     monkeypatch.setattr(Dropout, "draw", watch)
+    monkeypatch.setattr(Trainer, "validate", watch_validation)
     monkeypatch.setattr("cs_basics.run.samples.write_story", write)
-    config = tiny_config.replace(dropout=0.3, max_steps=2, eval_every=1, num_samples=1)
-    train_run(config.replace(grad_accum_steps=2))
-    assert len(drawn) == 4
-    assert not any(torch.equal(*pair) for pair in itertools.combinations(drawn, 2))
+    config = tiny_config.replace(dropout=0.3, max_steps=8, eval_every=4, num_samples=1)
+    assert math.isfinite(train_run(config.replace(grad_accum_steps=2)).loss)
+    assert judged == [True] * 3
     assert min(sampled) == 1
+    assert [bool(masks.min() == 0) for masks in drawn] == [False] * 6 + [True] * 10
+    for one, other in itertools.combinations(drawn[6:], 2):
+        assert not torch.equal(one, other)
+    assert not drops(folder_of(config).load_model())
 
 
 @pytest.mark.parametrize(("parallel", "is_shared"), [("ddp", False), ("fsdp", False), ("tp", True)])

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from models import batch_of, small_model
+from small_models import batch_of, small_model
 
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.optimizer import make_optimizer

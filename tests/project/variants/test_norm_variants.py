@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from models import NORM_FORMULAS, rms
+from small_models import NORM_FORMULAS, rms
 
 from cs_basics.norms import RMSNorm
 from cs_basics.variants.model import NORMS as KINDS

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from models import (
+from small_models import (
     FORMS,
     NORM_FORMULAS,
     SIZES,
@@ -150,21 +150,6 @@ def test_the_defaults_are_those_of_the_signature():
         assert module.ln_final.eps == defaults.norm_eps
 
 
-@pytest.mark.parametrize(
-    ("placement", "of_a_block", "is_last_there"),
-    [
-        ("none", set(), False),
-        ("post", {"ln1", "ln2"}, False),
-        ("pre", {"ln1", "ln2"}, True),
-        ("sandwich", {"ln1", "ln1_after", "ln2", "ln2_after"}, True),
-    ],
-)
-def test_norms_stand_where_the_placement_says(placement, of_a_block, is_last_there):
-    names = small_model(placement=placement, num_layers=1).state_dict()
-    assert {name.split(".")[2] for name in names if ".ln" in name} == of_a_block
-    assert ("ln_final.weight" in names) == is_last_there
-
-
 @pytest.mark.parametrize("wrong", [0, 3, 8])
 def test_heads_that_cannot_be_shared_out_are_refused(wrong):
     with pytest.raises(ValueError, match=f"num_kv_heads={wrong} must be a divisor of num_heads=4"):
@@ -248,10 +233,3 @@ def test_queries_and_keys_are_normalised_in_the_order_of_the_other_norms():
     for norm, kind in (("rmsnorm-llama", LlamaRMSNorm), ("rmsnorm", RMSNorm)):
         attention = small_model(norm=norm, qk_norm=True).layers[0].attn
         assert type(attention.q_norm) is type(attention.k_norm) is kind
-
-
-def test_blocks_share_one_table_of_angles_which_heads_of_odd_size_do_without():
-    model = small_model(head_dim=6, num_heads=5)
-    (rope,) = {block.attn.rope for block in model.layers}
-    assert (rope.d_head, rope.max_seq_len) == (6, SIZES["context_length"])
-    assert small_model(head_dim=7, positions="none").layers[1].attn.rope is None

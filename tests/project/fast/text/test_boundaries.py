@@ -3,12 +3,11 @@
 from itertools import chain
 
 import pytest
-from awkward import EOT, all_specials, awkward_bytes, awkward_text, tokens_of
+from awkward import EOT, awkward_text, tokens_of
 from hypothesis import given
-from hypothesis import strategies as st
 
 from cs_basics.fast.text import boundaries
-from cs_basics.fast.text.boundaries import BOUNDARY, Span, is_open, next_boundary, spans
+from cs_basics.fast.text.boundaries import BOUNDARY, is_open, next_boundary
 from cs_basics.pretokenize import PRETOKEN
 
 
@@ -21,9 +20,6 @@ def assert_cut_well(data, parts, special_tokens):
     assert list(chain.from_iterable(each)) == whole
 
 
-encoded_specials = all_specials.map(lambda tokens: [token.encode() for token in tokens])
-
-
 @given(awkward_text)
 def test_at_a_boundary_or_before_a_space_any_text_that_is_not_open_can_be_cut(text):
     places = {match.start() for match in BOUNDARY.finditer(text)}
@@ -31,12 +27,6 @@ def test_at_a_boundary_or_before_a_space_any_text_that_is_not_open_can_be_cut(te
     for place in places:
         parts = PRETOKEN.findall(text[:place]) + PRETOKEN.findall(text[place:])
         assert parts == PRETOKEN.findall(text)
-
-
-@pytest.mark.parametrize("text", ["", " ", "a\n", "a\u3000", "a\xa0", "a\x1f", "a\x85"])
-def test_text_that_ends_in_white_space_is_open(text):
-    assert is_open(text)
-    assert not is_open(text + "a")
 
 
 @pytest.mark.parametrize("window_bytes", range(9, 17))
@@ -51,13 +41,6 @@ def test_a_window_that_begins_or_ends_in_a_character_changes_no_cut(
     for at in range(len(data) + 1):
         place = next_boundary(data, at, [])
         assert_cut_well(data, [data[:place], data[place:]], [])
-
-
-@given(awkward_bytes, encoded_specials, st.integers(1, 20))
-def test_spans_are_the_whole_and_change_no_token(data, specials, span_bytes):
-    parts = [data[a:b] for a, b in spans(data, Span(0, len(data)), span_bytes, specials)]
-    assert all(parts)
-    assert_cut_well(data, parts, specials)
 
 
 def test_the_next_boundary_is_near():

@@ -6,7 +6,7 @@
 An attack is a right submission (the reference under another name) with one small change, the
 problems that it should lose, and what the report should say. Two problems are graded, softmax and
 SiLU: the change is made in one, the other shows that nothing else is lost. If the change is one
-function, `make test` calls it once, behind each kind of wall, and looks at what comes back.
+function, `make test` calls it once, in each kind of sandbox, and looks at what comes back.
 
     attack.py       what an attack is and what is expected of it; the right submission
     leaving.py      exits, hangs, crashes, floods of processes and memory
@@ -20,6 +20,6 @@ function, `make test` calls it once, behind each kind of wall, and looks at what
     asking.py       calls one at the end of a connection
     grading.py      grades them with scripts/instructor/grade.py and compares
 
-Nothing here harms the machine if a wall does not hold: what could is bounded or checks first that
-it runs as another user.
+Nothing here harms the machine if a sandbox does not hold: what could is bounded or checks first
+that it runs as another user.
 """

@@ -15,7 +15,7 @@ from cs_grader.trusted.sandbox import Stage, set_the_stage
 
 NUMBERS = itertools.count(1)
 TESTS = Path(__file__).parents[3]
-TIERS = [pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")), "process"]
+ISOLATIONS = [pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")), "process"]
 ADAPTERS = """
 import importlib
 import torch
@@ -74,11 +74,13 @@ def staged(folder: Path, more: str = "") -> Stage:
     return stage
 
 
-def connect(tier: str, folder: Path, more: str = "", budget_s: float = 600, **limits) -> Connection:
+def connect(
+    isolation: str, folder: Path, more: str = "", budget_s: float = 600, **limits
+) -> Connection:
     """Connect to these adapters."""
     stage = staged(folder, more)
     names = {"own_names": own_names(stage.submission)}
-    return Connection(tier, stage, sandbox.Limits(**limits), names, budget_s=budget_s)
+    return Connection(isolation, stage, sandbox.Limits(**limits), names, budget_s=budget_s)
 
 
 def ask(connection, function, problem="softmax", **arguments):

@@ -59,7 +59,7 @@ class Attack:
     """The source of its run_softmax, if that is all."""
     seen: str = ""
     """Pattern of the beginning of what one call comes to (asking.py); "": not called by itself."""
-    needs_wall: bool = False
+    needs_sandbox: bool = False
     """A plain process does not withstand it."""
 
     @property
@@ -90,7 +90,7 @@ def softmax_does(
     *,
     at_import: str = "",
     seen: str = "",
-    needs_wall: bool = False,
+    needs_sandbox: bool = False,
     **expected,
 ):
     """Declare an attack whose run_softmax has this body."""
@@ -99,7 +99,7 @@ def softmax_does(
     def change(folder):
         add_to_adapters(folder, code)
 
-    ATTACKS.append(Attack(name, change, Expected(**expected), code, seen, needs_wall))
+    ATTACKS.append(Attack(name, change, Expected(**expected), code, seen, needs_sandbox))
 
 
 def define_softmax(folder: Path, body: str, at_import: str = "") -> None:

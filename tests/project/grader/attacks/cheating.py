@@ -29,7 +29,7 @@ def attack(name, code, **options):
     """Declare a softmax that runs `code`, which may set `found` to a right answer."""
     body = f"found = None\ntry:\n{indented(code)}\nexcept Exception:\n    pass\n"
     body += "if found is not None:\n    return found\n" + WRONG
-    closed = {"seen": r"returned \(7, 7, 7\)", "needs_wall": True}
+    closed = {"seen": r"returned \(7, 7, 7\)", "needs_sandbox": True}
     softmax_does(name, body, **{**LOST, "any_policy": True, **closed, **options})
 
 

@@ -14,7 +14,7 @@ from processes import python
 from attacks.attack import PROBLEMS, ROOT, Attack, Expected, build
 
 SECRET = "the secret of all attacks"
-# A wall is needed: these would kill and read what they can.
+# A sandbox is needed: these would kill and read what they can.
 LEAST_ISOLATION = "uid"
 
 
@@ -47,7 +47,7 @@ def hand_in(attacks: Sequence[Attack], folder: Path) -> None:
 def graded(attacks: Sequence[Attack], submissions: Path, out: Path):
     """Grade attacks that are handed in; return the finished command and the results by title.
 
-    It needs a wall, and draws the same hidden inputs always.
+    It needs a sandbox, and draws the same hidden inputs always.
     """
     only = [word for problem in PROBLEMS for word in ("--only", problem)]
     fixed = ["--exam-seed", SECRET, "--require-isolation", LEAST_ISOLATION]

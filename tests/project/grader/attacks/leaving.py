@@ -60,7 +60,7 @@ softmax_does(
     message="no answer",
     seen="no answer: waited for 2 s without computing anything",
 )
-# Ten generations and not without end: should the wall not hold, the machine survives.
+# Ten generations and not without end: should the sandbox not hold, the machine survives.
 softmax_does(
     "forks and forks",
     f"""
@@ -73,7 +73,7 @@ softmax_does(
 """,
     **ONE_ITEM,
     seen=".",
-    needs_wall=True,
+    needs_sandbox=True,
 )
 softmax_does(
     "asks for 50 GB",
@@ -149,7 +149,7 @@ import os, sys
     policy=("needs review os.execv",),
     check=nothing_is_left,
     seen=r"returned \(3,\)",
-    needs_wall=True,
+    needs_sandbox=True,
 )
 softmax_does(
     "leaves a large temporary file at each call",
@@ -225,7 +225,7 @@ import time
     **ONE_ITEM,
     message="no answer",
     seen=WAITED,
-    needs_wall=True,
+    needs_sandbox=True,
 )
 softmax_does(
     "answers in drops",

@@ -1,4 +1,4 @@
-"""Which walls there are, and what is inside of one; attacks/ has what each withstands."""
+"""Which kinds of sandbox there are, and what is in one; attacks/ has what each withstands."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from attacks.asking import TESTS
 
-from cs_grader.trusted import sandbox, tiers
+from cs_grader.trusted import isolation, sandbox
 from cs_grader.trusted.sandbox import Stage, set_the_stage
 
 
@@ -22,36 +22,38 @@ def test_a_plain_user_has_the_same_limit_where_the_kernel_counts_in_namespaces(
 
 
 def test_a_wall_that_is_not_there_is_not_accepted(monkeypatch):
-    monkeypatch.setattr(tiers.shutil, "which", lambda _: None)
-    monkeypatch.setattr(tiers.os, "geteuid", lambda: 1000)
-    assert tiers.choose_tier("process") == "process"
+    monkeypatch.setattr(isolation.shutil, "which", lambda _: None)
+    monkeypatch.setattr(isolation.os, "geteuid", lambda: 1000)
+    assert isolation.choose_isolation("process") == "process"
     with pytest.raises(ValueError, match=r"install bubblewrap .* --require-isolation process"):
-        tiers.choose_tier()
+        isolation.choose_isolation()
     with pytest.raises(ValueError, match="bubblewrap: bwrap is not installed"):
-        tiers.choose_tier("bubblewrap")
+        isolation.choose_isolation("bubblewrap")
     with pytest.raises(ValueError, match="no isolation of uid or stronger"):
-        tiers.choose_tier("uid")
+        isolation.choose_isolation("uid")
 
 
 @pytest.mark.needs("bwrap")
 def test_a_wall_that_leaves_something_open_is_none(monkeypatch):
-    monkeypatch.setattr(tiers, "CLOSED", (*tiers.CLOSED, Path("/usr")))
+    monkeypatch.setattr(isolation, "CLOSED", (*isolation.CLOSED, Path("/usr")))
     told = "/usr can be read from the inside: keep others from reading that"
-    assert tiers.why_not("bubblewrap") == told
+    assert isolation.why_not("bubblewrap") == told
 
 
 def test_another_user_needs_an_interpreter_that_others_may_enter(tmp_path, monkeypatch):
     (tmp_path / "venv").mkdir()
     tmp_path.chmod(0o700)
-    monkeypatch.setattr(tiers.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(isolation.os, "geteuid", lambda: 0)
     monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [tmp_path / "venv"])
-    assert tiers.why_not("uid").endswith("which other users may not enter: install it elsewhere")
-    assert tiers.why_not("process") == ""
+    assert isolation.why_not("uid").endswith(
+        "which other users may not enter: install it elsewhere"
+    )
+    assert isolation.why_not("process") == ""
 
 
 def test_the_empty_tmp_of_the_sandbox_hides_no_python_that_lies_there(tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "interpreter_folders", lambda: [Path("/tmp/clone/.venv")])
-    command = sandbox.wall("bubblewrap", Stage(root=tmp_path), sandbox.Limits())
+    command = sandbox.command("bubblewrap", Stage(root=tmp_path), sandbox.Limits())
     assert command.index("--tmpfs") < command.index("/tmp/clone/.venv")
 
 

@@ -1,4 +1,4 @@
-"""Which walls there are around a submission, and which of them work on this machine.
+"""Which kinds of sandbox there are, and which of them work on this machine.
 
     bubblewrap  namespaces: no network, no other process, nothing to read but libraries and the
                 submission, nothing to write but a little memory
@@ -27,8 +27,8 @@ from pathlib import Path
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.sandbox import Stage, bare_stage
 
-TIERS = ("bubblewrap", "uid", "process")
-LEAST_WALL = "uid"
+ISOLATIONS = ("bubblewrap", "uid", "process")
+LEAST = "uid"
 PACKAGE = Path(__file__).parents[1]
 # No submission may read the grader, the reference or the examination.
 CLOSED = (PACKAGE, PACKAGE.parent / "cs_basics", PACKAGE.parent / "tests")
@@ -58,46 +58,46 @@ print(json.dumps({"network": can(connect), "open": open_ones}))
 """
 
 
-def choose_tier(required: str | None = None) -> str:
-    """Return the strongest kind of wall that works here.
+def choose_isolation(required: str | None = None) -> str:
+    """Return the strongest isolation that works here.
 
     Args:
-        required: Accept this kind or a stronger one only. A plain process is hardly a wall: it
+        required: Accept this kind or a stronger one only. A plain process is hardly a sandbox: it
             has to be asked for by name.
 
     Raises:
         ValueError: None that is strong enough works; says why.
     """
-    weakest = TIERS.index(required or LEAST_WALL)
+    weakest = ISOLATIONS.index(required or LEAST)
     reasons: list[str] = []
-    for tier in TIERS[: weakest + 1]:
-        reason = why_not(tier)
+    for isolation in ISOLATIONS[: weakest + 1]:
+        reason = why_not(isolation)
         if not reason:
-            return tier
-        reasons.append(f"{tier}: {reason}")
+            return isolation
+        reasons.append(f"{isolation}: {reason}")
     if required is None:
         raise ValueError(
             "nothing here keeps a submission away from your files: install bubblewrap (Debian:"
-            f" apt-get install bubblewrap), or grade without, --require-isolation {TIERS[-1]}"
+            f" apt-get install bubblewrap), or grade without, --require-isolation {ISOLATIONS[-1]}"
             f" ({'; '.join(reasons)})"
         )
     raise ValueError(f"no isolation of {required} or stronger works here ({'; '.join(reasons)})")
 
 
-def why_not(tier: str) -> str:
-    """Say why a kind of wall does not work here; "" if it does."""
-    if tier == "process":
+def why_not(isolation: str) -> str:
+    """Say why an isolation does not work here; "" if it does."""
+    if isolation == "process":
         return ""
     if not sys.platform.startswith("linux"):
         return f"needs Linux, this is {sys.platform}"
-    if tier == "bubblewrap" and not shutil.which("bwrap"):
+    if isolation == "bubblewrap" and not shutil.which("bwrap"):
         return "bwrap is not installed (Debian: apt-get install bubblewrap)"
-    if tier == "uid" and os.geteuid() != 0:
+    if isolation == "uid" and os.geteuid() != 0:
         return "needs root"
-    if tier == "uid" and (closed := _closed_to_others(sandbox.interpreter_folders())):
+    if isolation == "uid" and (closed := _closed_to_others(sandbox.interpreter_folders())):
         return f"Python lies in {closed}, which other users may not enter: install it elsewhere"
     with tempfile.TemporaryDirectory(prefix="cs_grader-") as folder:
-        return _try(tier, bare_stage(Path(folder)))
+        return _try(isolation, bare_stage(Path(folder)))
 
 
 def _closed_to_others(folders: Sequence[Path]) -> Path | None:
@@ -109,16 +109,16 @@ def _closed_to_others(folders: Sequence[Path]) -> Path | None:
     return None
 
 
-def _try(tier: str, stage: Stage) -> str:
+def _try(isolation: str, stage: Stage) -> str:
     """Look around from the inside."""
-    settings = sandbox.settings_of(tier, stage, sandbox.Limits())
+    settings = sandbox.settings_of(isolation, stage, sandbox.Limits())
     arguments = [str(stage.root), json.dumps(settings), *map(str, CLOSED)]
     python = [sandbox.interpreter(), "-P", "-s", "-B", "-c", PROBE]
-    command = [*sandbox.wall(tier, stage, sandbox.Limits()), *python]
+    command = [*sandbox.command(isolation, stage, sandbox.Limits()), *python]
     try:
         finished = subprocess.run(
             [*command, *arguments],
-            env=sandbox.environment(stage, tier),
+            env=sandbox.environment(stage, isolation),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -1,6 +1,6 @@
-"""Starts a program with an entry's code behind the wall that submissions are graded behind.
+"""Starts a program with an entry's code in the sandbox that submissions are graded in.
 
-The wall itself is trusted/sandbox.py: no network, no file but libraries and one folder, another
+The sandbox itself is trusted/sandbox.py: no network, no file but libraries and one folder, another
 user. A training differs from a submission in what it needs: threads, a compiler, a folder to write.
 """
 
@@ -59,7 +59,7 @@ def out_of(stage: Stage) -> Path:
 
 @contextlib.contextmanager
 def running(
-    tier: str,
+    isolation: str,
     stage: Stage,
     program: str,
     arguments: Sequence[str],
@@ -67,10 +67,10 @@ def running(
     *,
     is_training: bool = False,
 ) -> Generator[subprocess.Popen[bytes]]:
-    """Run a program behind the wall, and kill it and all that it started at the end of the block.
+    """Run a program in the sandbox, and kill it and all that it started at the end of the block.
 
     Args:
-        tier: "bubblewrap" or "process".
+        isolation: "bubblewrap" or "process".
         stage: What it sees.
         program: Its place in the stage.
         arguments: The program's arguments.
@@ -78,7 +78,7 @@ def running(
             its stdin and stdout are pipes.
         is_training: Whether it may start programs, compile, and write to `out_of` the stage.
     """
-    has_uid = tier == "bubblewrap" and sandbox.has_real_root()
+    has_uid = isolation == "bubblewrap" and sandbox.has_real_root()
     settings = {
         "uid": sandbox.own_uid() if has_uid else None,
         "processes": LIMITS.processes,
@@ -87,14 +87,14 @@ def running(
         "may_start_programs": is_training,
     }
     python = [sandbox.interpreter(), "-P", "-s", "-B", f"{stage.root}/inside/launch.py"]
-    command = sandbox.wall(tier, stage, LIMITS)
+    command = sandbox.command(isolation, stage, LIMITS)
     variables = {
         "OMP_NUM_THREADS": str(THREADS),
         "MKL_NUM_THREADS": str(THREADS),
         "GOMP_SPINCOUNT": "10000",  # As scripts/process.py has it: a thread that waits sleeps soon.
         "PYTHONPATH": os.pathsep.join(f"{stage.root}/{name}" for name in ("code", "scripts", "")),
     }
-    environment = sandbox.environment(stage, tier) | variables
+    environment = sandbox.environment(stage, isolation) | variables
     if is_training:
         del environment["TORCH_COMPILE_DISABLE"]
     if command:
@@ -130,7 +130,7 @@ def running(
 
 
 def _keep_to(processors: Sequence[int]) -> None:
-    """Prepare the process that becomes the wall: end with the verifier, use few processors."""
+    """Prepare the process that becomes the sandbox: end with the verifier, use few processors."""
     confine.die_with_parent()
     if processors:
         os.sched_setaffinity(0, processors)

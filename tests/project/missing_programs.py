@@ -7,7 +7,7 @@ import shutil
 import torch
 
 from cs_basics.fast.compilation import reason_not_to_compile
-from cs_grader.trusted import tiers
+from cs_grader.trusted import isolation
 
 PACKAGES = {
     "g++": "g++",
@@ -18,7 +18,7 @@ PACKAGES = {
 """The Debian package of each program."""
 TRIALS = {
     "g++": lambda: reason_not_to_compile(torch.device("cpu")),
-    "bwrap": lambda: tiers.why_not("bubblewrap"),
+    "bwrap": lambda: isolation.why_not("bubblewrap"),
 }
 """What says why a program that is there does not work."""
 
