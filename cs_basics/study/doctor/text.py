@@ -18,8 +18,9 @@ SAMPLED = 100
 """Windows that are looked for in other places."""
 MOST_PARITY = 4
 """Times as many different ids at even places as at odd ones; 1.1 in texts."""
-MOST_SPARE = 10
-"""Times as many tokens as a text uses that a model may have; 2 for a text of bytes."""
+MOST_SPARE, LEAST_USED = 10, 8
+"""Times as many tokens as a text uses that a model may have, 2 for a text of bytes; and the largest
+id of a text that is too dull to tell."""
 MOST_REPEATED = 0.5
 """Share of windows that a text holds twice; above it, nothing is said of repetition."""
 MOST_TIMES, MOST_PASSES = 10, 100
@@ -57,7 +58,7 @@ def vocabulary(s: Loop) -> Findings:
         seen = f"ids from {tokens.min()} to {tokens.max()}, for a model of {s.vocab} tokens"
     elif max(even, odd) > max(8, MOST_PARITY * min(even, odd)):
         seen = f"{even} different ids at even places, {odd} at odd ones: is each id read as two?"
-    elif s.vocab > MOST_SPARE * (tokens.max() + 1):
+    elif LEAST_USED < tokens.max() < s.vocab / MOST_SPARE:
         cause, seen = "tokenizer", f"no id above {tokens.max()}, for a model of {s.vocab} tokens"
     if seen:
         yield Finding(cause, seen, s.batches)
