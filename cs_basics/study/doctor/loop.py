@@ -41,7 +41,7 @@ class Seen:
     moved: float = 1.0
     """Share of the numbers with a gradient that have changed."""
     shrunk: float = 0.0
-    """Share of the change that only makes the weights smaller; negative: larger."""
+    """Share of the change of matrices that only makes them smaller; negative: larger."""
     uphill: float = 0.0
     """Cosine of the change and the gradient: negative for a descent."""
 
@@ -166,8 +166,15 @@ class Loop(Subject):
             moved = change[gradient != 0] != 0
             seen.moved = moved.float().mean().item() if len(moved) else 1.0
             seen.uphill = torch.cosine_similarity(change, gradient, dim=0).item()
-            along = torch.cosine_similarity(change, -before, dim=0).nan_to_num()
-            seen.shrunk, seen.before = (along * along.abs()).item(), None
+            sizes, along, size = [p.numel() for p in self.trained()], 0.0, 0.0
+            for p, step, was in zip(
+                self.trained(), change.split(sizes), before.split(sizes), strict=True
+            ):
+                if p.dim() > 1:
+                    share = -(step @ was) / was.norm().clamp(min=1e-30)
+                    along += (share * share.abs()).nan_to_num().item()
+                    size += step.square().sum().nan_to_num().item()
+            seen.shrunk, seen.before = along / size if size else 0.0, None
 
     @contextlib.contextmanager
     def off(self) -> Generator[None]:
