@@ -179,7 +179,9 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Build a configuration from the result of `to_json`.
+        """Build a configuration from the result of `to_json`, of this version or an older one.
+
+        What was off in an older version and has left since (False, None) is passed over.
 
         Raises:
             ValueError: A key is unknown or a value has the wrong type or size.
@@ -189,7 +191,7 @@ class TrainConfig:
         for section, kind in SECTIONS.items():
             types_of = {entry.name: entry.type for entry in fields(kind)}
             given: dict[str, Any] = values.get(section, {})
-            unknown += sorted(set(given) - set(types_of))
+            unknown += sorted(name for name in given.keys() - types_of.keys() if given[name])
             read[section] = {
                 name: _read_value(name, types_of[name], value)
                 for name, value in given.items()

@@ -56,6 +56,7 @@ def changed_json(section, **changes):
     [
         ("model", {"d_modle": 64}, "unknown settings d_modle"),
         ("modle", {}, "unknown settings modle"),
+        ("run", {"activation_checkpointing": True}, "unknown settings activation_checkpointing"),
         ("model", {"d_model": "64"}, 'd_model="64" is not'),
         ("model", {"qk_norm": 1}, "qk_norm=1 is not"),
         ("run", {"device": "tpu"}, 'device="tpu" is not'),
@@ -73,4 +74,5 @@ def test_a_choice_that_an_older_configuration_does_not_name_is_the_books():
     for name in ("head_dim", "qk_norm", "head_bias", "value_residual"):
         del values["model"][name]
     del values["optim"]["optimizer"]
+    values["run"]["activation_checkpointing"] = False  # It has left.
     assert TrainConfig.from_json(values) == DEBUG
