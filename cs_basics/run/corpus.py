@@ -144,9 +144,11 @@ def _check_text(path: Path) -> None:
     if not path.exists():
         mend = "name a text by --text, or two by --train-text and --valid-text"
         if path.name.startswith("TinyStories"):
+            # Under another name until it is whole: a part of it would be trained on as it is.
+            whole, part = (shlex.quote(str(name)) for name in (path, f"{path}.part"))
             fetch = "curl --fail --location --create-dirs --continue-at - --output"
-            source = f"{TINYSTORIES}/{path.name}"
-            mend = f"{fetch} {shlex.quote(str(path))} {source} fetches it, or goes on with it"
+            fetch = f"{fetch} {part} {TINYSTORIES}/{path.name} && mv {part} {whole}"
+            mend = f"{fetch} fetches it, or goes on with it"
         raise FileNotFoundError(f"{path} does not exist: {mend}")
     check_is_text(path)
     if not path.is_file():

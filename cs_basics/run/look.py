@@ -117,7 +117,10 @@ def _stretches(path: Path, sought: Collection[bytes] | None = None) -> Iterator[
     """Yield what follows each line end; of another text only what may be among those sought."""
     # Eight bytes in the middle tell nearly all of them apart.
     middle = STRETCH_BYTES // 2
-    words = [int.from_bytes(stretch[middle : middle + 8], "little") for stretch in sought or ()]
+    words = np.array(
+        [int.from_bytes(stretch[middle : middle + 8], "little") for stretch in sought or ()],
+        np.uint64,
+    )
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         for place in range(0, len(text), BLOCK_BYTES):
             block = text[place : place + BLOCK_BYTES + STRETCH_BYTES]
@@ -125,7 +128,7 @@ def _stretches(path: Path, sought: Collection[bytes] | None = None) -> Iterator[
             starts = 1 + np.flatnonzero(beginnings == ord("\n"))
             if sought is not None and len(starts):
                 held = np.ndarray(len(block) - 7, "<u8", block, strides=(1,))[starts + middle]
-                starts = starts[np.isin(held, np.array(words, np.uint64))]
+                starts = starts[np.isin(held, words)]
             for start in starts.tolist():
                 yield block[start : start + STRETCH_BYTES]
 
