@@ -37,7 +37,7 @@ def twins_of_the_model() -> dict[Any, Any]:
     """Return the table {original: fast twin} of model, optimizer and generation."""
     from cs_basics.attention import CausalSelfAttention
     from cs_basics.fast.adamw import FusedAdamW
-    from cs_basics.fast.attention import FlashAttention
+    from cs_basics.fast.attention import FusedAttention
     from cs_basics.fast.decoding import generate as generate_with_cache
     from cs_basics.fast.layers import FusedSwiGLU
     from cs_basics.fast.muon import StackedMuon
@@ -54,8 +54,8 @@ def twins_of_the_model() -> dict[Any, Any]:
 
     return {
         Embedding: OrderedEmbedding,
-        CausalSelfAttention: FlashAttention,
-        GroupedQueryAttention: FlashAttention,
+        CausalSelfAttention: FusedAttention,
+        GroupedQueryAttention: FusedAttention,
         SwiGLU: FusedSwiGLU,
         RotaryPositionalEmbedding: TabledRoPE,
         Transformer: FastTransformer,

@@ -1,4 +1,4 @@
-"""Attention with fused QKV and half-split RoPE, and with kernels that never store all scores.
+"""Attention with fused QKV and half-split RoPE, by kernels where there are any.
 
 What makes it faster than cs_basics/attention.py:
 
@@ -35,7 +35,7 @@ LARGEST_KERNEL_HEAD = 256  # A kernel holds the rows of its block in registers.
 Kernel = Callable[..., Tensor]
 
 
-class FlashAttention(GroupedQueryAttention):
+class FusedAttention(GroupedQueryAttention):
     """Attention with fused QKV and half-split RoPE; same arguments.
 
     The twin of CausalSelfAttention, too, which has as many heads of keys and values as of queries.

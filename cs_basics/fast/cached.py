@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.fast.attention import (
-    FlashAttention,
+    FusedAttention,
     half_split_weights,
     has_qk_norm,
     join_heads,
@@ -37,7 +37,7 @@ from cs_basics.variants.value_residual import ValueResidualBlock, mix
 
 MODELS = {TransformerLM, Transformer, FastTransformer}
 BLOCKS = {TransformerBlock, Block, PostNormBlock, SandwichBlock, ValueResidualBlock}
-ATTENTIONS = {CausalSelfAttention, GroupedQueryAttention, FlashAttention}
+ATTENTIONS = {CausalSelfAttention, GroupedQueryAttention, FusedAttention}
 FEED_FORWARD = {SwiGLU, FusedSwiGLU, FeedForward}
 LINEARS = {Linear, BiasedLinear}
 

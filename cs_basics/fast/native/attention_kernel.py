@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from cs_basics.attention import CausalSelfAttention
 from cs_basics.fast.attention import (
-    FlashAttention,
+    FusedAttention,
     has_qk_norm,
 )
 from cs_basics.fast.compilation import compiled_code_folder, processor
@@ -90,7 +90,7 @@ def use_kernel(model: nn.Module) -> bool:
     able = [
         module
         for module in model.modules()
-        if isinstance(module, FlashAttention) and can_use_kernel(module)
+        if isinstance(module, FusedAttention) and can_use_kernel(module)
     ]
     if not able or not load_kernel():
         return False

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from processes import ROOT, python
 
-from cs_basics.fast.attention import FlashAttention
+from cs_basics.fast.attention import FusedAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import corpus
 from cs_basics.run.checkpoint_file import write_checkpoint
@@ -238,7 +238,7 @@ def test_with_fast_off_the_book_writes_and_evaluates(succeeds, trained, texts, m
     )
     fast = [succeeds(*command).out for command in commands]
     monkeypatch.setattr("cs_basics.fast.decoding.generate_batch", None)
-    monkeypatch.setattr(FlashAttention, "forward", None)
+    monkeypatch.setattr(FusedAttention, "forward", None)
     monkeypatch.setattr(FastTokenizer, "encode", None)
     book = [succeeds(*command, "--fast", "off").out for command in commands]
     assert book[0] == fast[0]
