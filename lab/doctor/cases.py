@@ -105,7 +105,8 @@ def run_case(case: Case) -> Case:
     if report.exists():
         case.findings = json.loads(report.read_text())
     else:
-        case.ending = f"no report: {case.log[-200:]}"
+        last = (case.log.splitlines() or [""])[-1]
+        case.ending = f"no report: {last[-200:]}"
     if time.monotonic() - began > LIMIT_S:
         case.ending = f"ran into the limit of {LIMIT_S} s"
     shutil.rmtree(place)
