@@ -2,6 +2,7 @@
 
 import importlib
 import runpy
+import shutil
 
 import pytest
 from editions import ROOT, make_starter, plain_environment, with_answers
@@ -46,6 +47,16 @@ def test_a_saved_file_is_examined_by_the_problems_that_are_written_in_it(edition
     )
     finished = run(edition, "-c", program, "cs_basics/norms.py", "tests/test_silu.py", "README.md")
     assert finished.stdout.splitlines()[:3] == ["['rmsnorm']", "['silu']", "[]"], finished.stderr
+
+
+def test_a_folder_with_oracles_in_the_place_of_answers_is_watched_too(edition, tmp_path):
+    pytest.importorskip("watchfiles", reason="needs the watchfiles package")
+    folder = shutil.copytree(edition, tmp_path / "solution")
+    (folder / "tests/exam/stored.py").unlink()
+    shutil.copytree(ROOT / "tests/exam/oracles", folder / "tests/exam/oracles", dirs_exist_ok=True)
+    program = "import sys; sys.path.insert(0, 'scripts'); import watch; watch.prepare()"
+    finished = run(folder, "-c", program)
+    assert finished.returncode == 0, finished.stderr
 
 
 def run(folder, *arguments):
