@@ -2,19 +2,21 @@
 
 Read generate.py, the reference, and cached.py first. Generation with a small model is not limited
 by arithmetic, but by reading the weights, once per token, and by calls from Python, some two
-hundred per token: in a batch both serve one token of each text. A prompt is read in one forward
-pass without its last token, which is the input of the first step: the output head is never applied
-to a prompt.
+hundred per token: in a batch both serve one token of each text. Next comes the sort of the scores,
+which NumPy does for all texts at once. A prompt is read in one forward pass without its last token,
+which is the input of the first step: the output head is never applied to a prompt.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from cs_basics import generate as reference
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode
+from cs_basics.functional import softmax
 from cs_basics.generate import GREEDY, Sampling, sample
 from cs_basics.transformer import TransformerLM
 
@@ -109,13 +111,41 @@ def generate_batch(
         # Rows that have ended stay in the batch; their tokens are ignored.
         places = [min(len(context), model.context_length) - 1 for context in contexts]
         logits = decoder.logits([context[-1] for context in contexts], places)
-        drawn = [sample(row, sampling, own) for row, own in zip(logits, generators, strict=True)]
+        drawn = draw(logits, sampling, generators)
         growing -= {row for row in growing if drawn[row] in stop_ids}
         if not growing:
             return
         for row in growing:
             contexts[row].append(drawn[row])
         yield [token if row in growing else None for row, token in enumerate(drawn)]
+
+
+def draw(
+    logits: Float[Tensor, "rows vocab_size"],
+    sampling: Sampling,
+    generators: Sequence[torch.Generator],
+) -> list[int]:
+    """Draw a token for each row, as `sample` of generate.py does for one.
+
+    All rows at once, and sorted by NumPy: of sixteen rows in a seventh of the time.
+
+    Raises:
+        ValueError: As of `sample`.
+    """
+    highest = logits.amax(-1, keepdim=True)
+    if sampling.temperature == 0 or not highest.isfinite().all():
+        return [sample(row, sampling, own) for row, own in zip(logits, generators, strict=True)]
+    scores = (logits.cpu().double() - highest.cpu().double()) / sampling.temperature
+    probabilities = softmax(scores.float(), -1).double().numpy()
+    kept = -np.sort(-probabilities)[:, : sampling.top_k]
+    lowest = kept[:, -1]
+    if sampling.top_p is not None and sampling.top_p < 1:
+        before = kept.cumsum(-1) - kept
+        is_kept = before < sampling.top_p * kept.sum(-1, keepdims=True)
+        lowest = kept.min(-1, where=is_kept, initial=1.0)
+    sums = np.where(probabilities < lowest[:, None], 0.0, probabilities).cumsum(-1)
+    shares = np.array([torch.rand((), generator=own).item() for own in generators])
+    return (sums <= shares[:, None] * sums[:, -1:]).sum(-1).tolist()
 
 
 def generate(

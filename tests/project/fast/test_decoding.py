@@ -7,7 +7,7 @@ import torch
 from small_models import FORMS, fast_twin, small_model
 
 from cs_basics.fast.cached import DecodingLM, KVCache, can_decode
-from cs_basics.fast.decoding import Decoder, generate_batch
+from cs_basics.fast.decoding import Decoder, draw, generate_batch
 from cs_basics.fast.decoding import generate as generate_with_cache
 from cs_basics.generate import GREEDY, Sampling, generate, sample
 from cs_basics.layers import Linear
@@ -18,6 +18,8 @@ PROMPTS = ([1, 2, 3], [7], list(range(20, 31)), [4, 4, 9, 9, 4])
 SETTINGS = [
     Sampling(temperature=1.3, top_k=7),
     Sampling(temperature=1.3, top_k=12, top_p=0.7),
+    Sampling(temperature=1.3, top_p=0.7),
+    Sampling(temperature=1.3, top_k=500, top_p=1.0),
 ]
 
 
@@ -117,6 +119,19 @@ def test_every_setting_gives_the_tokens_of_the_definition(model, sampling):
     one = generate_with_cache(model, PROMPTS[2], 24, sampling, seed=7)
     assert list(one) == together[2]
     assert together != texts_of(generate_batch(model, PROMPTS, 24), len(PROMPTS))
+
+
+@pytest.mark.parametrize("sampling", [*SETTINGS, Sampling(temperature=1e-9)], ids=str)
+def test_rows_are_drawn_as_the_definition_draws_one(sampling):
+    torch.manual_seed(0)
+    logits = torch.randn(300, 50).mul(3).round().div(2)  # Many are equal.
+    logits[::7, ::5] = -torch.inf
+    once, again = ([torch.Generator().manual_seed(row) for row in range(300)] for _ in range(2))
+    expected = [sample(row, sampling, own) for row, own in zip(logits, once, strict=True)]
+    assert draw(logits, sampling, again) == expected
+    logits[8, 3] = torch.nan
+    with pytest.raises(ValueError, match="the highest score is nan"):
+        draw(logits, sampling, again)
 
 
 def test_a_stop_token_ends_its_row_only_and_steps_end_with_the_last_text(model):
