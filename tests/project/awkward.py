@@ -22,7 +22,8 @@ awkward_bytes = (
 closed_specials = st.lists(
     st.sampled_from([EOT, EOT + EOT, "aa", "aab", "'l", "\n", "\u4e2d\u3002"]), unique=True
 )
-all_specials = st.lists(st.sampled_from([EOT, "aa", "aab", " \n", "a b", "'l"]), unique=True)
+SPECIALS = [EOT, EOT + EOT, "aa", "aab", " \n", "a b", "'l"]
+all_specials = st.lists(st.sampled_from(SPECIALS), unique=True)
 
 
 TEXT = (

@@ -45,13 +45,6 @@ def test_learned_merges_are_those_of_counting_all_pairs_anew(learn, corpus, num_
 
 
 @both
-def test_special_token_of_one_byte_keeps_the_id_of_the_byte(train, text):
-    vocab, merges = train(text("ab\nab\n"), 258, ["\n", EOT])
-    assert merges == [(b"a", b"b")]
-    assert vocab == {**{i: bytes([i]) for i in range(256)}, 256: b"ab", 257: EOT.encode()}
-
-
-@both
 @pytest.mark.parametrize(("asked", "num_warnings"), [(260, 0), (1000, 1)])
 def test_too_few_pairs_give_a_smaller_vocabulary_and_a_warning(
     train, text, caplog, asked, num_warnings
@@ -70,6 +63,7 @@ def test_too_few_pairs_give_a_smaller_vocabulary_and_a_warning(
     ("vocab_size", "special_tokens", "message"),
     [
         (257, [EOT, "<pad>"], "vocab_size=257 .* at least 258"),
+        (300, [EOT, ""], "empty or repeated"),
         (300, [EOT, EOT], "empty or repeated"),
     ],
 )

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from awkward import AWKWARD, EOT, all_specials, awkward_bytes, closed_specials
+from awkward import AWKWARD, EOT, SPECIALS, all_specials, awkward_bytes, closed_specials
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,9 +29,6 @@ def test_counting_by_segments_agrees_with_the_book(max_texts, blocks, special_to
         for data in blocks * 2:
             counter.count(data)
         assert counter.pretokens() == in_the_book(blocks * 2, special_tokens)
-
-
-SPECIALS = [EOT, EOT + EOT, "aa", "aab", " \n", "'l", "a b"]
 
 
 @pytest.mark.parametrize("chunk_bytes", [64, 1000])
