@@ -166,16 +166,13 @@ def model():
     return accelerate(Transformer)(CONFIG)
 
 
-def test_where_it_fails_it_is_said_why_and_nothing_is_left(model, monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(ahead_of_time, "COMPILER", "no_such_module")
-    with pytest.raises(NotCompiledError, match="no_such_module"):
-        CompiledLoss(model, JOB, None)
-    assert list((tmp_path / "cs_basics").iterdir()) == []
-
-
-@pytest.mark.parametrize("num_rows", [1, NUM_ROWS])
-def test_where_it_fails_this_process_compiles(model, monkeypatch, tmp_path, caplog, num_rows):
+@pytest.mark.parametrize(
+    ("num_rows", "is_alone"), [(1, True), (NUM_ROWS, True), (1, False)],
+    ids=["few logits", "many logits", "one of several processes"],
+)  # fmt: skip
+def test_where_it_fails_or_is_not_tried_this_process_compiles(
+    model, monkeypatch, tmp_path, caplog, num_rows, is_alone
+):
     asked = []
 
     def keep(function, *_, **__):
@@ -185,26 +182,22 @@ def test_where_it_fails_this_process_compiles(model, monkeypatch, tmp_path, capl
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(ahead_of_time, "COMPILER", "no_such_module")
     monkeypatch.setattr(fast_training, "compile_if_possible", keep)
+    monkeypatch.setattr(fast_training, "reason_not_to_compile", lambda _: None)
     monkeypatch.setattr(fast_training, "use_kernel", lambda _: False)
-    optimizer = FusedAdamW(model.parameters())
-    monkeypatch.setattr(optimizer, "compile", lambda _: asked.append("optimizer"))
+    # Another optimizer than the twin is left as it is.
+    optimizer = (FusedAdamW if is_alone else torch.optim.SGD)(model.parameters())
+    monkeypatch.setattr(optimizer, "compile", lambda _: asked.append("optimizer"), raising=False)
     with caplog.at_level("INFO"):
-        loss_of = compile_training(model, CONFIG, optimizer, torch.float32, num_rows)
-    assert "no_such_module" in caplog.text
+        loss_of = compile_training(
+            model, CONFIG, optimizer, torch.float32, num_rows, is_alone=is_alone
+        )
+    assert ("no_such_module" in caplog.text) is is_alone
+    assert not list(tmp_path.glob("cs_basics/*"))
     is_large = num_rows == NUM_ROWS
-    assert asked == ["optimizer", "chunked_loss_of" if is_large else "loss_of"]
+    assert asked == ["optimizer"] * is_alone + ["chunked_loss_of" if is_large else "loss_of"]
     batch = torch.ones(2, num_rows, 64, dtype=torch.int64).unbind()
     with torch.no_grad():  # A small loss takes the graph of training, to compile it once.
         assert loss_of(*batch).requires_grad is not is_large
-
-
-def test_one_of_several_processes_compiles_for_itself(model, monkeypatch):
-    monkeypatch.setattr(fast_training, "CompiledLoss", None)
-    monkeypatch.setattr(fast_training, "compile_if_possible", lambda function, _: function)
-    monkeypatch.setattr(fast_training, "use_kernel", lambda _: False)
-    optimizer = torch.optim.SGD(model.parameters())
-    loss_of = compile_training(model, CONFIG, optimizer, torch.float32, 1, is_alone=False)
-    assert loss_of(*torch.ones(2, 1, 64, dtype=torch.int64)).isfinite()
 
 
 def another_torch(monkeypatch, _folder):
