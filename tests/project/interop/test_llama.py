@@ -99,31 +99,28 @@ def test_export_gives_transformers_our_logits_and_import_gives_back_every_bit(
 
 
 @pytest.mark.parametrize(
-    ("name", "shard"), [*((name, "1GB") for name in MODELS), ("grouped", "30KB")]
-)
+    ("kind", "num_heads", "shard", "choices"),
+    [
+        ("Llama", 4, "1GB", {"tie_word_embeddings": True, "head_dim": 12}),
+        (
+            "Llama", 2, "30KB",
+            {"rms_norm_eps": 1e-3, "rope_parameters": {"rope_type": "default", "rope_theta": 500}},
+        ),
+        ("Qwen3", 3, "1GB", {"head_dim": 10, "hidden_size": 48}),
+    ],
+)  # fmt: skip
 def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
-    llama, tokenizer, tmp_path, name, shard
+    llama, tokenizer, tmp_path, kind, num_heads, shard, choices
 ):
-    choices = MODELS[name]
     folder, out = tmp_path / "llama", tmp_path / "run"
     torch.manual_seed(0)
-    kind = "Qwen3" if "qk_norm" in choices else "Llama"
-    num_heads = choices.get("num_heads", 4)
+    sizes = {
+        "vocab_size": tokenizer.vocab_size, "hidden_size": 32, "intermediate_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": num_heads, "num_key_value_heads": 1,
+        "max_position_embeddings": CONTEXT, "initializer_range": 0.1,
+    }  # fmt: skip
     theirs = getattr(llama, f"{kind}ForCausalLM")(
-        getattr(llama, f"{kind}Config")(
-            vocab_size=tokenizer.vocab_size,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=num_heads,
-            num_key_value_heads=choices.get("num_kv_heads", num_heads),
-            head_dim=choices.get("head_dim", 8),
-            max_position_embeddings=CONTEXT,
-            tie_word_embeddings=choices.get("tie_embeddings", False),
-            rms_norm_eps=choices.get("norm_eps", 1e-6),
-            rope_parameters={"rope_type": "default", "rope_theta": choices.get("rope_theta", 1e4)},
-            initializer_range=0.1,
-        )
+        getattr(llama, f"{kind}Config")(**sizes | choices)
     ).eval()
     for name, parameter in theirs.named_parameters():
         if "norm" in name:  # gains of 1 would hide one that is left out, or out of order
@@ -144,14 +141,11 @@ def test_the_folder_that_one_is_in_has_a_name(exported, tmp_path, monkeypatch):
     assert RunFolder(tmp_path / "back").imported_from() == exported.name
 
 
-def test_a_trained_model_writes_the_same_in_transformers_and_comes_back(llama, finished, tmp_path):
+def test_a_trained_model_writes_the_same_in_transformers(llama, finished, tmp_path):
     run = RunFolder(finished.run.run_dir)
     export_llama(run, tmp_path / "llama")
-    import_llama(tmp_path / "llama", tmp_path / "back")
     model, tokenizer = run.load_model(), run.load_tokenizer()
     write = llama.pipeline("text-generation", model=str(tmp_path / "llama"), device="cpu")
-    assert_same_logits(model, write.model)
-    assert_same_logits(RunFolder(tmp_path / "back").load_model(), write.model)
     text = f"{END_OF_TEXT}\nOnce there was a girl called Zoë."
     assert write.tokenizer(text)["input_ids"] == tokenizer.encode(text)
     prompt = "Once"

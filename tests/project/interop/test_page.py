@@ -124,20 +124,14 @@ def test_a_text_that_is_markup_stays_a_text(page):
     assert MARKUP in json.loads(page.run(names + "glass.tokenizer.name(id)))"))
 
 
-def test_nothing_is_loaded_and_a_script_that_got_in_would_not_run(chromium, file, tmp_path):
+def test_a_script_that_got_in_would_not_run_nor_a_picture_be_loaded(chromium, file, tmp_path):
     hole = "<script>document.title='owned'</script><img src=http://127.0.0.1:9/x onerror=alert(1)>"
     (tmp_path / "hole.html").write_text(file.read_text().replace("<main>", f"<main>{hole}", 1))
-    chromium.log_entries("performance")
     visit(chromium, (tmp_path / "hole.html").as_uri())
     assert chromium.run("return document.title") == "it's <b>bold"
     refused = [entry["message"] for entry in chromium.log_entries("browser")]
     for what in ("inline script", "Loading the image 'http://127.0.0.1:9/x'"):
         assert any(what in message and "Content Security Policy" in message for message in refused)
-    chromium.log_entries("performance")
-    visit(chromium, file.as_uri())
-    sent = chromium.sent()
-    assert sent
-    assert all(url.startswith(("file://", "blob:")) for url in sent)
 
 
 BAD_SETTINGS = {

@@ -5,8 +5,6 @@ import pytest
 import torch
 
 from cs_basics.fast.muon import orthogonalised_in_place
-from cs_basics.run.distributed import World
-from cs_basics.run.layout import check_layout
 from cs_basics.run.optimizer import make_optimizer
 from cs_basics.variants import muon
 from cs_basics.variants.model import Transformer
@@ -110,10 +108,3 @@ def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
     assert sum(len(g["params"]) for g in optimizer.param_groups) == len(list(model.parameters()))
     assert group["lr_ratio"] == 3.0
     assert group["weight_decay"] == config.optim.weight_decay / 3
-
-
-@pytest.mark.parametrize("parallel", ["fsdp", "tp"])
-def test_what_holds_parts_of_matrices_refuses_it(tiny_config, parallel):
-    config = tiny_config.replace(optimizer="muon", parallel=parallel)
-    with pytest.raises(ValueError, match=f"whole matrices, and with --parallel {parallel}"):
-        check_layout(config, World(0, 2))

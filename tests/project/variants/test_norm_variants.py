@@ -89,21 +89,6 @@ def test_the_gradients_are_those_of_finite_differences(name, leading):
 
 
 @each_norm
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_gradients_keep_the_dtype_and_are_rounded_once(name, dtype):
-    norm, x = build(name, dtype)
-    found = []
-    for to in (dtype, torch.float64):
-        leaf = x.to(to).requires_grad_()
-        result = norm.to(to)(leaf)
-        found.append(torch.autograd.grad(result, [leaf, *norm.parameters()], result.sign()))
-    for one, exact in zip(*found, strict=True):
-        assert one.dtype == dtype
-        # The order of Llama rounds the gradient once more on its way, and so does each sum.
-        assert_close(one, exact, 2 * TOLERANCE[dtype])
-
-
-@each_norm
 def test_a_norm_survives_zeros_and_large_values_and_hides_nothing_that_is_not_finite(name):
     norm, x = build(name, torch.float32, (4,))
     rows = torch.stack([torch.zeros_like(x[0]), 1e18 * x[1].sign(), x[2], x[3]]).requires_grad_()

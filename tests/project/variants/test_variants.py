@@ -172,28 +172,30 @@ def test_tied_weights_are_one_parameter_with_the_scale_of_the_head():
 
 
 @pytest.mark.parametrize("num_layers", [1, 3])
-def test_value_scales_begin_at_a_half_and_of_0_and_1_it_is_the_model_without(num_layers):
-    mixed, plain = (
-        Transformer(ModelConfig(**SIZES | {"num_layers": num_layers, "value_residual": is_mixed}))
-        for is_mixed in (True, False)
-    )
-    added = mixed.state_dict().keys() - plain.state_dict().keys()
-    assert added == {f"layers.{layer}.value_scales" for layer in range(1, num_layers)}
-    for name in added:
-        assert mixed.state_dict()[name].tolist() == [0.5, 0.5]
-        mixed.state_dict()[name].copy_(torch.tensor([0.0, 1.0]))
-    plain.load_state_dict(mixed.state_dict(), strict=False)
-    torch.testing.assert_close(mixed(IDS), plain(IDS))
+def test_value_scales_of_all_blocks_but_the_first_begin_at_a_half(num_layers):
+    model = Transformer(ModelConfig(**SIZES | {"num_layers": num_layers, "value_residual": True}))
+    assert model(IDS).shape == (2, 9, 50)
+    scales = {name: p.tolist() for name, p in model.named_parameters() if "scales" in name}
+    assert scales == {f"layers.{layer}.value_scales": [0.5] * 2 for layer in range(1, num_layers)}
 
 
-@pytest.mark.parametrize("name", ["value_residual", "head_bias"])
-def test_what_tensor_parallelism_cannot_share_out_is_refused(tiny_config, name):
-    config = tiny_config.replace(**{name: True})
-    flag = name.replace("_", "-")
-    with pytest.raises(ValueError, match=f"share out --{flag}: use ddp or fsdp, or --no-{flag}"):
-        check_layout(config.replace(parallel="tp"), World(0, 2))
-    check_layout(config.replace(parallel="fsdp"), World(0, 2))
-    check_layout(config.replace(parallel="tp"), World(0, 1))
+@pytest.mark.parametrize(
+    ("choice", "parallel", "way_out", "message"),
+    [
+        ({"value_residual": True}, "tp", "fsdp", "--value-residual: use ddp or fsdp, or --no-v"),
+        ({"head_bias": True}, "tp", "fsdp", "share out --head-bias: use ddp or fsdp, or --no-h"),
+        ({"optimizer": "muon"}, "tp", "ddp", "whole matrices, and with --parallel tp"),
+        ({"optimizer": "muon"}, "fsdp", "ddp", "whole matrices, and with --parallel fsdp"),
+    ],
+)
+def test_what_processes_cannot_share_out_is_refused(
+    tiny_config, choice, parallel, way_out, message
+):
+    config = tiny_config.replace(**choice, parallel=parallel)
+    with pytest.raises(ValueError, match=message):
+        check_layout(config, World(0, 2))
+    check_layout(config.replace(parallel=way_out), World(0, 2))
+    check_layout(config, World(0, 1))
 
 
 @pytest.mark.parametrize(
