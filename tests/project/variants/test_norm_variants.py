@@ -12,17 +12,16 @@ from cs_basics.variants.model import NORMS as KINDS
 from cs_basics.variants.norms import (
     GemmaRMSNorm,
     GroupRMSNorm,
-    LlamaRMSNorm,
     PartialRMSNorm,
 )
 
 D_MODEL = 24
 EPS = 1e-5
-# Of the largest value of a result. The low types: two roundings, of the result and (in the order
-# of Llama) of what the gain multiplies. The wide types: the roundings of a handful of operations.
+# The roundings of a handful of operations, of the largest value of a result. The low types are
+# computed in float32, too, and then rounded by up to half a step of their own.
 TOLERANCE = {
-    torch.float16: 2 * 2.0**-11,
-    torch.bfloat16: 2 * 2.0**-8,
+    torch.float16: 1e-6,
+    torch.bfloat16: 1e-6,
     torch.float32: 1e-6,
     torch.float64: 1e-14,
 }
@@ -56,9 +55,9 @@ def answer(name, norm, x):
     return torch.from_numpy(formula(eps=EPS, **wide))
 
 
-def assert_close(found, exact, tolerance):
+def assert_close(found, exact, tolerance, share=0.0):
     limit = tolerance * float(exact.abs().max())
-    torch.testing.assert_close(found.detach().double(), exact.detach(), rtol=0, atol=limit)
+    torch.testing.assert_close(found.detach().double(), exact, rtol=share, atol=limit)
 
 
 @each_norm
@@ -72,7 +71,9 @@ def test_a_norm_is_its_definition_in_the_dtype_of_its_input_rounded_once(
         norm = norm.to(torch.promote_types(dtype, torch.float32))
     result = norm(x)
     assert result.dtype == dtype
-    assert_close(result, answer(name, norm, x), TOLERANCE[dtype])
+    num_roundings = 2 if name == "rmsnorm-llama" else 1  # Also of what the gain multiplies.
+    step = torch.finfo(dtype).eps
+    assert_close(result, answer(name, norm, x), TOLERANCE[dtype], 1.01 * num_roundings * step / 2)
 
 
 @each_norm
@@ -114,18 +115,14 @@ def test_gemmas_norm_starts_as_rmsnorm_with_weights_of_zero():
 
 
 @pytest.mark.parametrize(("low", "bits"), [(torch.bfloat16, 8), (torch.float16, 11)], ids=str)
-def test_the_order_of_llama_rounds_twice_and_the_definition_once(low, bits):
+def test_the_order_of_llama_rounds_twice(low, bits):
     norm, x = build("rmsnorm-llama", low, (200,))
-    once, worst, halved = 2.0**-bits, {}, []
-    for kind in (RMSNorm, LlamaRMSNorm):
-        other = kind(D_MODEL, dtype=low)
-        other.load_state_dict(norm.state_dict())
-        worst[kind] = (other(x).double() / answer("rmsnorm-llama", norm, x) - 1).abs().max()
-        other.weight.data.fill_(0.5)
-        halved.append(other(x))
-    assert torch.equal(*halved)  # Of a power of two the gain rounds nothing.
-    assert worst[RMSNorm] < 1.001 * once
-    assert 1.3 * once < worst[LlamaRMSNorm] < 2.01 * once
+    worst = (norm(x).double() / answer("rmsnorm-llama", norm, x) - 1).abs().max()
+    assert 1.3 * 2.0**-bits < worst
+    other = RMSNorm(D_MODEL, dtype=low)
+    for one in (norm, other):
+        one.weight.data.fill_(0.5)
+    assert torch.equal(norm(x), other(x))  # Of a power of two the gain rounds nothing.
 
 
 @pytest.mark.parametrize(
