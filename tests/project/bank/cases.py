@@ -1,9 +1,8 @@
 """What the examination is tried on: a change of an implementation, and what should come of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from report import RUBRIC, foundations
 
@@ -17,10 +16,6 @@ class Case:
     patch: Patch
     kind: str
     """The folder that it is written in: "faults", "honest" or "limits"."""
-    around: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
-    """What each of its adapters is wrapped in."""
-    root: Path | None = None
-    """A repository that is examined instead of the patched implementation."""
     is_alone: bool = False
     """Whether a limit is tried on its own problem only, not on those that are built from it."""
 

@@ -12,12 +12,12 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from submission import load_adapters
 
 from bank.cases import Case
 from bank.patches import ROOT, write_repository
@@ -48,24 +48,17 @@ def examine(
     return bank.results
 
 
+@dataclass(eq=False)
 class Examiner:
     """A pytest plugin that runs the collected items once for each case instead of once."""
 
-    def __init__(
-        self,
-        cases: Sequence[Case],
-        seed: int,
-        jobs: int,
-        folder: Path,
-        on_result: Callable[[Result], None],
-    ) -> None:
-        self.cases = cases
-        self.seed = seed
-        self.jobs = jobs
-        self.folder = folder
-        self.on_result = on_result
-        self.results: list[Result] = []
-        self.running: dict[int, tuple[Case, Path]] = {}
+    cases: Sequence[Case]
+    seed: int
+    jobs: int
+    folder: Path
+    on_result: Callable[[Result], None]
+    results: list[Result] = field(default_factory=list[Result])
+    running: dict[int, tuple[Case, Path]] = field(default_factory=dict[int, tuple[Case, Path]])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -117,7 +110,9 @@ def run_child(case: Case, items: list[pytest.Item], place: Path) -> None:
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         tempfile.tempdir = str(place)
-        put_in_place(case, place, items[0].config)
+        items[0].config.option.submission = write_repository(case.patch, place)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "cs_basics"]:
+            del sys.modules[name]
         (place / "rows.json").write_text(json.dumps(rows_of(items)))
         code = 0
     except BaseException:
@@ -132,19 +127,6 @@ def why_it_ended(code: int, place: Path) -> str:
     told = place / "error.txt"
     reason = told.read_text().strip().splitlines()[-1] if told.exists() else "killed?"
     return f"ended with exit code {code}: {reason}"
-
-
-def put_in_place(case: Case, place: Path, config: pytest.Config) -> None:
-    """Let the items examine a case, which has this folder of its own."""
-    root = case.root or write_repository(case.patch, place)
-    config.option.submission = root
-    for name in [name for name in sys.modules if name.partition(".")[0] == "cs_basics"]:
-        del sys.modules[name]
-    if case.around:
-        adapters = load_adapters(root)
-        for name, function in vars(adapters).copy().items():
-            if name.startswith(("run_", "get_")):
-                setattr(adapters, name, case.around(function))
 
 
 def rows_of(items: list[pytest.Item]) -> list[dict[str, Any]]:

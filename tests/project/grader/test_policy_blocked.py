@@ -12,7 +12,7 @@ from cs_grader.sandbox.forbidden import FORBIDDEN, KERNELS
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each route runs in a fork")
 
 PREAMBLE = """
-import operator
+import einops, operator
 import torch, torch.nn as nn, torch.nn.functional as F
 import torch._inductor.decomposition, torch._refs.special  # The server has imported them.
 from cs_grader.sandbox import blocked
@@ -95,18 +95,44 @@ linear: x @ w.T
 linear: torch.einsum('...i,oi->...o', x, w)
 linear: nn.init.trunc_normal_(w)
 linear: x @ nn.Parameter(w).T
+linear: einops.einsum(x, w, '... i, o i -> ... o')
+linear: nn.init.normal_(w)
+linear: torch.randn_like(w)
 embedding: w[ids]
 embedding: w.index_select(0, ids)
+embedding: w.gather(0, ids.reshape(-1, 1).expand(-1, 4))
+embedding: F.one_hot(ids, 4).to(w.dtype) @ w
 silu: x * torch.sigmoid(x)
+silu: x / (1 + torch.exp(-x))
+silu: 0.5 * x * (1 + torch.tanh(x / 2))
 silu: torch.softmax(x, -1)
+positionwise_feedforward: (x @ torch.cat([w, w]).T).chunk(2, -1)
 softmax: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)
+softmax: torch.exp2((x - x.max(-1, keepdim=True).values) / 0.69)
+softmax: torch.div(x.amax(-1).detach().clamp(-1, 1), 2)
+rmsnorm: x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
 rmsnorm: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
 rmsnorm: x / x.norm(dim=-1, keepdim=True)
 cross_entropy: (x - x.amax()).exp().sum(-1).log()
+cross_entropy: x.gather(-1, torch.tensor([[0], [1], [2]])).squeeze(-1).mean()
+cross_entropy: x[torch.arange(3), torch.tensor([0, 1, 2])].mean()
+cross_entropy: x.masked_fill(~F.one_hot(torch.tensor([0, 1, 2]), 4).bool(), 0).sum(-1)
+transformer_block: nn.Sequential(nn.Identity())(x)
+transformer_lm: F.pad(x, (0, 1)), nn.ModuleList([nn.Identity()])
+transformer_lm: torch.func.functional_call(nn.Identity(), {}, (x,))
 transformer_lm: (x @ w.T * torch.sigmoid(x)).sum().backward()
 scaled_dot_product_attention: \
 (lambda s: s / s.sum(-1, keepdim=True))((x @ x.T - (x @ x.T).amax()).exp()) @ x
+scaled_dot_product_attention: torch.where(x > 0, x, -torch.inf).nan_to_num()
+scaled_dot_product_attention: torch.einsum('...qd,...kd->...qk', x, x)
+multihead_self_attention: torch.ones(3, 3, dtype=torch.bool).tril()
+multihead_self_attention: torch.stack([torch.full((3, 3), -torch.inf).triu(1)])
+multihead_self_attention_with_rope: torch.view_as_complex(x.reshape(3, 2, 2)) * 1j
+multihead_self_attention_with_rope: x.repeat_interleave(2, -1).cos()
 adamw: torch._foreach_mul_([w], 0.5)
+adamw: torch.addcdiv(torch.lerp(w, w, 0.1), w, w.addcmul(w, w).sqrt() + 1, value=-1)
+gradient_clipping: torch.linalg.vector_norm(torch.cat([x.flatten(), w.flatten()]))
+gradient_clipping: torch._foreach_norm([w])
 checkpointing: old_adamw.step()
 """.strip().splitlines()
 SWALLOWED = """\
@@ -153,6 +179,7 @@ def test_every_route_to_a_forbidden_operator_is_stopped(answers, name):
 
 @pytest.mark.parametrize("name", [*HONEST, "lent"])
 def test_honest_forms_run(answers, name):
+    """Whatever the honest variants of the bank are made of."""
     assert answers[name] == ["", []]
 
 
