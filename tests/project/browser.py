@@ -14,6 +14,7 @@ from pathlib import Path
 from processes import until
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+DRAWN = "return [...document.querySelectorAll('.figure text')].map(t => getComputedStyle(t).fill)"
 
 
 class Browser:
@@ -139,3 +140,29 @@ class Browser:
     def wait(self, condition):
         """Wait until an expression of JavaScript, or a function, says so; return what it says."""
         return until(condition if callable(condition) else lambda: self.run(f"return {condition}"))
+
+    def complaints(self, path):
+        """Open a page on a phone, in the dark and on paper; say what is wrong there."""
+        for kind in ("browser", "performance"):
+            self.log_entries(kind)
+        self.resize(390, 844)
+        self.prefer()
+        self.open(path)
+        width = self.run("return document.documentElement.scrollWidth")
+        grounds = []
+        for media, scheme in (("screen", "light"), ("print", "dark"), ("screen", "dark")):
+            self.prefer(media=media, prefers_color_scheme=scheme)
+            grounds.append(self.brightness())
+        light, paper, dark = grounds
+        drawn = {*self.run(DRAWN)}
+        self.prefer()
+        said, loaded = self.log_entries("browser"), self.sent()
+        is_right = {
+            f"{width} pixels wide": width == 390,
+            f"light {light}, paper {paper}, dark {dark}": dark < 150 < 600 < min(light, paper),
+            f"figures in the dark have text of {drawn}": drawn <= {"rgb(229, 228, 224)"},
+            f"loads {loaded}": loaded
+            and all(url.startswith(("file://", "blob:", "data:")) for url in loaded),
+            f"the browser says {said}": not said,
+        }
+        return [words for words, right in is_right.items() if not right]

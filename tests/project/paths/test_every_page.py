@@ -13,7 +13,6 @@ from cs_basics.study.ablation_summary import Run
 
 PAGES = ["a run/report.html", "a suite/report.html", "story.html", "examination.html"]
 LONG = "a_name_without_a_blank_" * 9
-DRAWN = "return [...document.querySelectorAll('.figure text')].map(t => getComputedStyle(t).fill)"
 
 
 @pytest.fixture(scope="module")
@@ -34,22 +33,4 @@ def pages(finished, tmp_path_factory):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_loads_nothing_and_fits_a_phone_the_dark_and_paper(chromium, pages, name):
-    for kind in ("browser", "performance"):
-        chromium.log_entries(kind)
-    chromium.resize(390, 844)
-    chromium.prefer()
-    chromium.open(pages / name)
-    assert chromium.run("return document.documentElement.scrollWidth") == 390
-    grounds = []
-    for media, scheme in (("screen", "light"), ("screen", "dark"), ("print", "dark")):
-        chromium.prefer(media=media, prefers_color_scheme=scheme)
-        grounds.append(chromium.brightness())
-        if (media, scheme) == ("screen", "dark"):
-            assert {*chromium.run(DRAWN)} <= {"rgb(229, 228, 224)"}
-    light, dark, paper = grounds
-    assert dark < 150 < 600 < min(light, paper)
-    chromium.prefer()
-    assert chromium.log_entries("browser") == []
-    loaded = chromium.sent()
-    assert loaded
-    assert all(url.startswith(("file://", "blob:", "data:")) for url in loaded)
+    assert chromium.complaints(pages / name) == []
