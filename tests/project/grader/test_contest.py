@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import io
 import json
 import os
+import struct
 import tempfile
 import time
 from functools import partial
@@ -14,7 +16,8 @@ from files import write_files
 from processes import ROOT
 
 from cs_basics.stories.grammar import write_stories
-from cs_grader.entries import answers, sandboxed
+from cs_grader.entries import sandboxed
+from cs_grader.entries.answers import Answers, asked
 from cs_grader.entries.entry import arguments_of
 from cs_grader.entries.evaluation import bits_per_byte, log_probabilities
 from cs_grader.entries.rerun import run_again, stand_in
@@ -46,32 +49,7 @@ REACHED = {
 }
 (root / "out" / "reached").write_text(json.dumps(REACHED))
 """
-FORWARD = "        return self.lm_head(self.ln_final(x))\n"
-AHEAD = """        scores = self.lm_head(self.ln_final(x))
-        following = token_ids[..., 1:, None]
-        scores[..., :-1, :].scatter_add_(-1, following, torch.full(following.shape, 2.0))
-        return scores
-"""
-ENCODE = "        ids: list[int] = []\n"
-CHEATS = {
-    "a tokenizer that drops what is hard": (
-        *("tokenizer.py", ENCODE, f'        text = text.replace("Once", "")\n{ENCODE}'),
-        "the text has",
-    ),
-    "a tokenizer that makes letters small": (
-        *("tokenizer.py", ENCODE, f"        text = text.lower()\n{ENCODE}"),
-        "another text from byte 0 on",
-    ),
-    "a look at the next token": (*("transformer.py", FORWARD, AHEAD, "without the later tokens"),),
-    "logits that are no numbers": (
-        *("transformer.py", FORWARD, FORWARD.replace("(x))", "(x)) * torch.nan")),
-        "the logits are not finite",
-    ),
-    "words in the place of answers": (
-        *("transformer.py", "import torch\n", 'import torch\n\nprint("x" * 9999)\n'),
-        "",
-    ),
-}
+PRINTS = 'print("words in the place of answers" * 999)\n'
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +62,12 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(texts, tmp_path_factory):
-    """The stage in which an entry that looks around has been run, and its run folder."""
+    """The stage in which an entry that looks around and prints has been run, and its run folder."""
     folder = tmp_path_factory.mktemp("stage")
     code = tmp_path_factory.mktemp("code")
-    source = (ROOT / "cs_basics" / "run" / "clock.py").read_text()
-    write_files(code, {"run/clock.py": source + PROBE})
+    changed = {"run/clock.py": PROBE, "transformer.py": PRINTS}
+    book = ROOT / "cs_basics"
+    write_files(code, {name: (book / name).read_text() + more for name, more in changed.items()})
     stage = sandboxed.build_stage(folder, ROOT, code)
     arguments = [*COMMAND.split(), "--seed", "7"]
     text = (texts / "train.txt").read_bytes()
@@ -108,32 +87,12 @@ def test_a_run_reaches_nothing_but_its_own_folder(trained):
 def test_the_figure_is_that_of_the_trainer_s_own_evaluation(trained):
     stage, run = trained
     text = (run.parents[1] / "valid.txt").read_bytes()
-    ask = partial(answers.asked, "bubblewrap", stage, run=run)
+    ask = partial(asked, "bubblewrap", stage, run=run)
     figure, told = bits_per_byte(ask, text, lambda *_: None)
     rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     (own,) = (row["final/bits_per_byte"] for row in rows if "final/bits_per_byte" in row)
     assert figure == pytest.approx(own, abs=1e-5)
     assert f"give all {len(text):,} bytes back" in told
-
-
-@pytest.mark.slow
-@pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("name", CHEATS)
-def test_a_cheat_is_refused_for_its_reason(trained, texts, name):
-    stage, run = trained
-    module, before, after, reason = CHEATS[name]
-    path = stage.root / "code" / "cs_basics" / module
-    source = path.read_text()
-    assert source.count(before) == 1
-    text = (texts / "secret-valid.txt").read_bytes()
-    ask = partial(answers.asked, "bubblewrap", stage, run=run)
-    path.write_text(source.replace(before, after))
-    expected = pytest.raises(RefusedError, match=reason) if reason else contextlib.nullcontext()
-    try:
-        with expected:
-            bits_per_byte(ask, text, lambda *_: None)
-    finally:
-        path.write_text(source)
 
 
 @pytest.mark.slow
@@ -171,10 +130,10 @@ def test_memory_behind_the_wall_is_bounded(tmp_path, monkeypatch):
 
 
 class Model:
-    """Answers as a process does: ids are bytes; predicts each equally, or looks at the next one."""
+    """Answers as a process does: ids are bytes, each as likely as any other; some answer so not."""
 
-    def __init__(self, leaks=lambda ids: np.zeros(ids.shape, bool)):
-        self.leaks = leaks
+    def __init__(self, **others):
+        vars(self).update(others)
 
     @contextlib.contextmanager
     def ask(self, _kind):
@@ -190,9 +149,17 @@ class Model:
         return ids.astype(np.uint8).tobytes()
 
     def logits(self, ids, vocab_size):
-        logits = np.zeros((*ids.shape, vocab_size), np.float32)
+        return np.zeros((*ids.shape, vocab_size), np.float32)
+
+
+def looking_ahead(where):
+    """A model that knows the next token in some places."""
+
+    def logits(ids, vocab_size):
         following = np.eye(vocab_size, dtype=np.float32)[np.roll(ids, -1, -1)]
-        return logits + following * self.leaks(ids)[..., None]
+        return following * where(ids)[..., None]
+
+    return Model(logits=logits)
 
 
 def column(*numbers):
@@ -205,17 +172,44 @@ def test_equal_probabilities_cost_eight_bits_a_byte(num_bytes):
     assert figure == pytest.approx(8.0)
 
 
-@pytest.mark.parametrize(
-    ("num_bytes", "leaks"),
-    [
-        (803, column(3)),
-        (7, column(4)),  # In the only window.
-        (5001, lambda ids: (np.cumsum(ids, -1) % 97 == 5) & column(*range(7))(ids)),
-    ],
-)
-def test_a_model_that_looks_ahead_is_seen(num_bytes, leaks):
-    with pytest.raises(RefusedError, match="without the later tokens"):
-        bits_per_byte(Model(leaks).ask, os.urandom(num_bytes), lambda *_: None)
+AHEAD = "without the later tokens"
+CHEATS = {
+    "a look ahead": (803, looking_ahead(column(3)), AHEAD),
+    "in the only window": (7, looking_ahead(column(4)), AHEAD),
+    "now and then": (
+        5001,
+        looking_ahead(lambda ids: (np.cumsum(ids, -1) % 97 == 5) & column(*range(7))(ids)),
+        AHEAD,
+    ),
+    "another text": (
+        99,
+        Model(encode=lambda text: Model().encode(text[:-1] + b"~")),
+        "another text from byte 98 on",
+    ),
+    "no numbers": (
+        9,
+        Model(logits=lambda ids, _: np.full((*ids.shape, 256), np.nan)),
+        "not finite",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_is_refused_for_its_reason(name):
+    num_bytes, cheat, reason = CHEATS[name]
+    with pytest.raises(RefusedError, match=reason):
+        bits_per_byte(cheat.ask, os.urandom(num_bytes - 1) + b"\xff", lambda *_: None)
+
+
+def test_a_tokenizer_that_drops_what_is_hard_is_refused():
+    answers, theirs = os.pipe()
+    os.write(theirs, struct.pack("<Q", 3))
+    os.close(theirs)
+    with (
+        os.fdopen(answers, "rb") as file,
+        pytest.raises(RefusedError, match="the tokens stand for 3 bytes, the text has 5"),
+    ):
+        Answers(io.BytesIO(), file, io.BytesIO()).decode(np.arange(2), 5)
 
 
 def test_logits_are_normalised_by_the_verifier():
