@@ -2,7 +2,6 @@
 
 import base64
 import itertools
-import json
 import random
 import re
 import zlib
@@ -70,18 +69,12 @@ def told_by(result, is_hidden=True):
     return found
 
 
-def test_the_attack_sees_hidden_items_and_reaches_the_instructor(attempts):
-    for result, out in attempts:
-        assert len(told_by(result)) >= 2
-        instructor = (out / "instructor.html").read_text(encoding="utf-8")
-        assert "SEEN" in instructor
-
-
-def test_nothing_of_it_reaches_the_student(attempts):
+def test_what_the_attack_tells_of_hidden_items_reaches_the_instructor_only(attempts):
     for result, out in attempts:
         public = {number for seen in told_by(result, False).values() for number in seen}
         secret = {number for seen in told_by(result).values() for number in seen} - public
         assert len(secret) >= 6
+        assert "SEEN" in (out / "instructor.html").read_text(encoding="utf-8")
         for path in out.iterdir():
             if path.name in ("instructor.html", "result.json"):
                 continue
@@ -92,14 +85,6 @@ def test_nothing_of_it_reaches_the_student(attempts):
             assert "(hidden inputs)" not in text
         calls = [finding.operator for finding in result.policy]
         assert not [words for words in calls if "SEEN" in words]
-
-
-def test_no_time_tells_of_hidden_items(attempts):
-    result, out = attempts[0]
-    shown = json.loads((out / "results.json").read_text(encoding="utf-8"))["execution_time"]
-    public = sum(item.seconds for item in result.items if not item.is_hidden)
-    assert shown == pytest.approx(public, abs=0.01)
-    assert sum(item.seconds for item in result.items) > public
 
 
 def test_another_attempt_and_another_student_get_other_inputs(attempts):

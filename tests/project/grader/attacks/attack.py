@@ -41,8 +41,6 @@ class Expected:
     """Patterns, each found in a "rule operator file:line" of the policy; none: it is empty."""
     any_policy: bool = False
     """Nothing is expected of the policy."""
-    seconds: float = 120.0
-    """The whole submission takes less than this on an idle machine."""
     check: Callable[[dict, Path], None] | None = None
     """Looks at the result and the folder of outputs."""
 

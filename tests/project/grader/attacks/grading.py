@@ -16,6 +16,8 @@ from attacks.attack import PROBLEMS, ROOT, Attack, Expected, build
 SECRET = "the secret of all attacks"
 # A sandbox is needed: these would kill and read what they can.
 LEAST_ISOLATION = "uid"
+MAX_S = 120.0
+"""Seconds that a whole submission may take on an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +57,12 @@ def graded(attacks: Sequence[Attack], submissions: Path, out: Path):
     script = ROOT / "scripts" / "instructor" / "grade.py"
     environment = os.environ | {"ZOO_SECRET": "1", "OMP_NUM_THREADS": "1"}
     finished = python(script, submissions, "--out", out, *only, *fixed, *more, env=environment)
-    return finished, results(attacks, out)
-
-
-def results(attacks: Sequence[Attack], out: Path) -> dict[str, Graded]:
-    """Read what was graded, by title."""
-    found = {}
-    for which in attacks:
-        path = out / which.title / "result.json"
-        if path.exists():
-            found[which.title] = Graded(json.loads(path.read_text(encoding="utf-8")), path.parent)
-    return found
+    paths = {which.title: out / which.title / "result.json" for which in attacks}
+    return finished, {
+        title: Graded(json.loads(path.read_text(encoding="utf-8")), path.parent)
+        for title, path in paths.items()
+        if path.exists()
+    }
 
 
 def complaints(which: Attack, graded: Graded | None) -> list[str]:
@@ -74,8 +71,9 @@ def complaints(which: Attack, graded: Graded | None) -> list[str]:
         return ["no verdict"]
     expected, result = which.expected, graded.result
     found = [*score_complaints(expected, result), *word_complaints(expected, result)]
-    if result["seconds"] > expected.seconds * patience():
-        found.append(f"took {result['seconds']} s, more than {expected.seconds:g}")
+    # A machine that is not idle is slower.
+    if result["seconds"] > MAX_S * max(1.0, os.getloadavg()[0]):
+        found.append(f"took {result['seconds']} s, more than {MAX_S:g}")
     if expected.check is not None:
         try:
             expected.check(result, graded.folder)
@@ -84,26 +82,17 @@ def complaints(which: Attack, graded: Graded | None) -> list[str]:
     return found
 
 
-def patience() -> float:
-    """How many times slower than when idle this machine may be."""
-    return max(1.0, os.getloadavg()[0])
-
-
 def score_complaints(expected: Expected, result: dict[str, Any]) -> Iterator[str]:
-    for problem in result["problems"]:
-        name, points, most = problem["problem"], problem["points"], problem["max_points"]
-        if name in expected.unsure:
-            continue
-        if name in expected.lost:
-            is_right, wanted = points == 0, "none"
-        elif name in expected.partly:
-            is_right, wanted = 0 < points < most, "some"
-        else:
-            is_right, wanted = points == most, "all"
-        if not is_right:
-            yield f"{name}: {points} of {most} points, expected {wanted}"
-    if {problem["problem"] for problem in result["problems"]} != set(PROBLEMS):
-        yield "not all problems are graded"
+    kept = {
+        each["problem"]: each["points"] / each["max_points"]
+        for each in result["problems"]
+        if each["problem"] not in expected.unsure
+    }
+    kinds = {name: {0: "none", 1: "all"}.get(share, "some") for name, share in kept.items()}
+    wanted = dict.fromkeys(PROBLEMS, "all") | dict.fromkeys(expected.lost, "none")
+    wanted |= dict.fromkeys(expected.partly, "some")
+    if kinds != {name: kind for name, kind in wanted.items() if name not in expected.unsure}:
+        yield f"keeps {kept} of the points, expected {wanted}"
     # Points are written with six places.
     if abs(sum(problem["points"] for problem in result["problems"]) - result["score"]) > 1e-5:
         yield f"a score of {result['score']} is not the sum of the problems"
