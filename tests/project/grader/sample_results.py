@@ -95,20 +95,17 @@ def finding(rule="needs review", **changes):
 
 
 def student(seed):
-    """Someone with a skill of their own: some problems right, some wrong, the last not begun."""
+    """Someone who has begun some of the problems, with some of the items right."""
     rng = random.Random(seed)
-    skill, reached = rng.random() ** 0.4, rng.randint(6, 30)
+    reached = rng.randint(6, 30)
     items = []
     for place, problem in enumerate(RUBRIC):
-        diagnosis = rng.choice(MISTAKES.get(problem, [None]))
-        is_weak = rng.random() > skill
+        mistake = rng.choice(MISTAKES.get(problem, [None]))
         for number in range(6):
-            is_hidden = number % 2 == 1
-            outcome = "failed" if is_weak and rng.random() < 0.6 else "passed"
-            if place > reached:
-                outcome = "not_started"
-            named = diagnosis if outcome == "failed" else None
-            items.append(item(problem, number // 2, outcome, is_hidden=is_hidden, diagnosis=named))
+            outcome = rng.choice(["passed", "failed"]) if place <= reached else "not_started"
+            about = {"is_hidden": number % 2 == 1, "diagnosis": mistake}
+            about = about if outcome == "failed" else about | {"diagnosis": None}
+            items.append(item(problem, number // 2, outcome, **about))
     name = f"student-{seed}"
     policy = (finding("needs review" if seed % 2 else "forbidden"),) if seed % 17 == 3 else ()
     note = "tests/adapters.py, line 12: SyntaxError: invalid syntax" if seed % 23 == 5 else ""

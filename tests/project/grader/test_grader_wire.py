@@ -1,5 +1,6 @@
 """What leaves the sandbox is what was sent, and anything else is refused."""
 
+import contextlib
 import re
 import socket
 import threading
@@ -111,6 +112,7 @@ HEADERS = rb"""
 {"a": ["O", [1]]} 8
 {"a": [["f4"], [1]]} 8
 {"a": "float32"} 4
+{"a": ["float32", 1]} 4
 {"n": "str"} 4
 {"n": "float32"} 3
 1 4
@@ -142,13 +144,31 @@ def test_a_malformed_frame_is_refused(frame):
         decode(frame)
 
 
+PIECES = st.sampled_from([bytes([letter]) for letter in b'[]{},:"0123456789eE.-+adrstbn\\u'])
+EDITS = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 30), st.integers(0, 9), PIECES))
+
+
+@settings(max_examples=300)
+@given(VALUES, EDITS)
+def test_a_frame_that_is_changed_anywhere_is_a_value_or_refused(value, edits):
+    """Some bytes are changed, cut out or repeated, and the lengths set right."""
+    frame = encode(value)
+    start = PREFIX.size + PREFIX.unpack_from(frame)[1]
+    header = frame[PREFIX.size : start]
+    for place, length, times, piece in edits:
+        at = place % len(header)
+        header = header[:at] + piece + times * header[at : at + length] + header[at + length :]
+    with contextlib.suppress(WireError):
+        decode(framed(header, frame[start:]))
+
+
 def test_no_frame_costs_much_memory_or_time():
-    """Mutated and grown frames under limits of memory and time."""
-    finished = python(Path(__file__).with_name("fuzz_wire.py"), 3000)
+    """Frames that stand for much under limits of memory and time."""
+    finished = python(Path(__file__).with_name("fuzz_wire.py"), 60)
     assert finished.returncode == 0, finished.stdout + finished.stderr[-2000:]
     refused, accepted = map(int, re.findall(r"(\d+) (?:refused|accepted)", finished.stdout))
-    assert refused > 1000
-    assert accepted > 100
+    assert refused > 20
+    assert accepted > 10
 
 
 @pytest.fixture

@@ -327,22 +327,13 @@ def test_reference_passes_its_own_policy():
     assert (policy.named, policy.review) == ((), ())
 
 
-def check(*arguments):
-    return python("-m", "cs_grader.rules", *arguments)
-
-
-def test_the_library_follows_the_rule_everywhere():
-    finished = check("cs_basics")
-    assert (finished.returncode, finished.stderr) == (0, "")
-
-
 def test_library_check_says_file_and_line(tmp_path):
     files = {
         "layers.py": "import torch\n\n\nx = torch.nn.functional.one_hot\n",
         "fast/norms.py": "import torch\n\n\ndef f(x):\n    torch.rms_norm(x, (1,))\n",
         "fast/native/norms.py": "import torch\n\n\ndef f(x):\n    torch.rms_norm(x, (1,))\n",
     }
-    finished = check(write_files(tmp_path / "library", files))
+    finished = python("-m", "cs_grader.rules", write_files(tmp_path / "library", files))
     assert finished.returncode == 1
     said = finished.stderr.splitlines()
     assert [line.partition(" is n")[0] for line in said] == [
