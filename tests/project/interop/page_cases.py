@@ -1,9 +1,6 @@
-"""Small runs of every form and their pages, for the tests of pages and servers."""
-
-import json
+"""Small runs of every form and their pages, for the tests of pages."""
 
 import small_models
-from run_files import write_token_file
 
 from cs_basics.interop.page_file import write_page
 from cs_basics.run.checkpoint_file import write_checkpoint
@@ -12,10 +9,6 @@ from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.settings.presets import PRESETS
 
-FORMS = small_models.FORMS | {
-    "part of a norm": {"norm": "partial-rmsnorm", "rope_theta": 500.0},
-    "no bias": {"norm": "layernorm-no-bias"},
-}
 CONTEXT = 128
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
@@ -31,34 +24,8 @@ def make_run(folder, tokenizer, **choices):
     run.write_config(config)
     save_tokenizer(tokenizer, run.tokenizer)
     run.checkpoints.mkdir()
-    save(run, model, 0)
+    write_checkpoint(run.checkpoint_of(0), model, make_optimizer(model, config), 0)
     return run
-
-
-def save(run, model, step):
-    write_checkpoint(run.checkpoint_of(step), model, make_optimizer(model, run.read_config()), step)
-
-
-def write_valid_tokens(run, text):
-    """Give a run the beginning of a validation text."""
-    tokenizer = run.load_tokenizer()
-    write_token_file(
-        run.tokens / "valid.bin", [(300, tokenizer.encode(text.read_text())[:100])],
-        vocab_size=tokenizer.vocab_size,
-    )  # fmt: skip
-
-
-def ask(browser, name, **request):
-    """Let the page's worker answer a request, and return the answer and the news before it."""
-    script = """
-        const [name, request] = arguments, news = [];
-        return glass.opened
-            .then(() => glass.engine.ask(name, request, { onNews: (one) => news.push(one) }))
-            .then((answer) => JSON.stringify([ArrayBuffer.isView(answer) ? [...answer] : answer,
-                                              news]));
-    """
-    answer, news = json.loads(browser.run(script, name, request))
-    return answer, news
 
 
 def visit(browser, url):

@@ -5,7 +5,6 @@ import re
 
 import pytest
 from page_cases import (
-    FORMS,
     MARKUP,
     fill,
     make_run,
@@ -13,9 +12,9 @@ from page_cases import (
     shown,
     visit,
     write,
-    write_valid_tokens,
 )
-from small_models import SIZES
+from run_files import write_token_file
+from small_models import FORMS, SIZES
 
 from cs_basics.generate import Sampling, generate
 from cs_basics.interop.page_book import book_lines
@@ -33,8 +32,10 @@ SPECIALS = [END_OF_TEXT, MARKUP, "</script><script>document.title='owned'</scrip
 def run(texts, bpe, tmp_path_factory):
     """A run whose model writes little but markup."""
     folder = tmp_path_factory.mktemp("<b>run") / "it's <b>bold"
-    run = make_run(folder, Tokenizer(*bpe, SPECIALS))
-    write_valid_tokens(run, texts[1])
+    tokenizer = Tokenizer(*bpe, SPECIALS)
+    run = make_run(folder, tokenizer)
+    ids = tokenizer.encode(texts[1].read_text())[:100]
+    write_token_file(run.tokens / "valid.bin", [(300, ids)], vocab_size=tokenizer.vocab_size)
     return run
 
 

@@ -1,7 +1,4 @@
-"""The page's rounded weights and its tokenizer, in a real browser: those of PyTorch and Python.
-
-What it computes of exact weights is compared with the server's answers (test_serve_page.py).
-"""
+"""The page's model of every form and its tokenizer, in a real browser: PyTorch's and Python's."""
 
 import json
 
@@ -9,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from awkward import AWKWARD
-from page_cases import FORMS, ask, make_run, open_page
+from page_cases import make_run, open_page
+from small_models import FORMS
 
 from cs_basics.interop.page_data import rounded_to_int8
 from cs_basics.settings.run import END_OF_TEXT
@@ -36,15 +34,16 @@ def some_ids(vocab_size, count, longest):
     return [random.integers(0, vocab_size, length).tolist() for length in lengths]
 
 
-@pytest.mark.parametrize("form", ["the book's", "grouped, tied", "value residual"])
+@pytest.mark.parametrize("form", FORMS)
 def test_logits_are_those_of_the_rounded_model(chromium, opened, form):
     model = opened(**FORMS[form]).load_model()
     rounded = rounded_to_int8(exact := model.state_dict())
     for name, weight in exact.items():
         assert (rounded[name] - weight).abs().max() <= weight.abs().max() / 250, name
     model.load_state_dict(rounded)
+    ask = "return glass.engine.ask('logits', { text: arguments[0] }).then((found) => [...found])"
     for text in some_ids(model.vocab_size, 6, 40):
-        found, _ = ask(chromium, "logits", text=text)
+        found = chromium.run(ask, text)
         with torch.no_grad():
             expected = model(torch.tensor([text]))[0, -1]
         np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0, err_msg=str(text))
