@@ -12,7 +12,6 @@ from cs_basics.fast.decoding import generate
 from cs_basics.interop.llama import export_llama, import_llama
 from cs_basics.interop.tokenizer_files import save_tokenizer_json
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.run import train_run
 from cs_basics.run.samples import SAMPLING
 from cs_basics.run.token_file import tokenizer_checksum
 from cs_basics.settings.run import END_OF_TEXT
@@ -158,17 +157,11 @@ def test_a_trained_model_writes_the_same_in_transformers(llama, finished, tmp_pa
     assert (settings.temperature, settings.top_p) == (SAMPLING.temperature, SAMPLING.top_p)
 
 
-def test_rows_of_no_token_are_left_out_and_the_model_is_trained_further(make_run, texts, tmp_path):
+def test_rows_of_no_token_are_left_out(make_run, tmp_path):
     export_llama(make_run(vocab_size=420), tmp_path / "llama")
-    import_llama(
-        tmp_path / "llama", tmp_path / "back", train_text=texts[0], valid_text=texts[1],
-        max_steps=3, num_samples=0, device="cpu", dtype="float32", fast="off",
-    )  # fmt: skip
+    import_llama(tmp_path / "llama", tmp_path / "back")
     back = RunFolder(tmp_path / "back")
-    train_run(back.read_config(), resume=True)
-    assert back.all_checkpoints()[-1] == back.checkpoint_of(3)
-    num_tokens = back.load_tokenizer().vocab_size
-    assert len(back.load_model().lm_head.weight) == num_tokens < 420
+    assert len(back.load_model().lm_head.weight) == back.load_tokenizer().vocab_size < 420
 
 
 def test_bytes_without_a_token_are_said_at_the_import(succeeds, caplog, exported, tmp_path):
