@@ -79,13 +79,12 @@ def forbid(problem: str, tell: Tell, lent: Collection[str] = ()) -> Undo:
     """
     if problem not in FORBIDDEN:
         raise ValueError(f"problem {problem!r} is unknown: one of {', '.join(FORBIDDEN)}")
-    undone: list[Undo] = []
-    for group in FORBIDDEN[problem]:
-        if group not in lent:
-            undone += _block_kernels(KERNELS[group], tell)
-            undone += _block_rewritten(group, tell)
-            for name in FUNCTIONS[group]:
-                undone += _block_name(name, tell)
+    groups = [group for group in FORBIDDEN[problem] if group not in lent]
+    undone = _block_rewritten(groups, tell)
+    for group in groups:
+        undone += _block_kernels(KERNELS[group], tell)
+        for name in FUNCTIONS[group]:
+            undone += _block_name(name, tell)
 
     def undo() -> None:
         for each in reversed(undone):
@@ -156,16 +155,19 @@ def refuse(operator: str, tell: Tell) -> NoReturn:
     raise ForbiddenOperator(words, operator)
 
 
-def _block_rewritten(group: str, tell: Tell) -> list[Undo]:
+def _block_rewritten(groups: Collection[str], tell: Tell) -> list[Undo]:
     """Block operators where PyTorch has them once more in Python, as arithmetic on tensors."""
-    names = {name.rpartition(".")[2].strip("_"): name for name in FUNCTIONS[group]}
-    for kernel, public in KERNELS[group].items():
-        names[kernel.rpartition("::")[2].strip("_")] = public
+    names: dict[str, str] = {}
+    for group in groups:
+        names |= {name.rpartition(".")[2].strip("_"): name for name in FUNCTIONS[group]}
+        for kernel, public in KERNELS[group].items():
+            names[kernel.rpartition("::")[2].strip("_")] = public
+    # By name first: to look at a module is to copy its page in a forked process.
+    modules = [name for name in list(sys.modules) if name.startswith(REWRITTEN)] if names else []
     functions = {
         id(value): value
-        for module, content in list(sys.modules.items())
-        if module.startswith(REWRITTEN)
-        for value in list(vars(content).values())
+        for module in modules
+        for value in list(vars(sys.modules[module]).values())
         if isinstance(value, FunctionType) and value.__name__.strip("_") in names
     }
     undone: list[Undo] = []

@@ -47,10 +47,13 @@ class Restriction(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Memory that the server shares with one host and what that forks."""
+    """What the server has made before it forks a host."""
 
     ledger: Ledger
+    """Memory of this host and what it forks, which the server reads."""
     inputs: Inputs
+    """The same for inputs."""
+    observers: Observers
 
 
 def run_host(
@@ -66,7 +69,6 @@ def run_host(
     me = PID()
     try:
         # Before the first line of the submission: afterwards it could keep what is blocked.
-        observers = take_out_of_reach(shared.inputs)
         put_up(restriction, settings, shared.ledger)
         stand_in_for(absent)
         adapters = import_adapters(settings)
@@ -79,7 +81,7 @@ def run_host(
         request = wire.decode(frame)
         shared.inputs.end = 0
         limit_time(int(request["cpu_s"]))
-        answer = run_probe(request, settings, adapters, observers)
+        answer = run_probe(request, settings, adapters, shared.observers)
         if PID() != me:
             EXIT(0)  # A process that the submission has forked: its parent answers.
         wire.send(channel, answer, NOW() + 60)
@@ -103,7 +105,7 @@ def enter(settings: Settings) -> None:
 
 
 def take_out_of_reach(inputs: Inputs) -> Observers:
-    """Have inputs placed where the server sees them, and hide the probes from the submission."""
+    """Have inputs placed where the server sees them, and hide the probes from submissions."""
     sys.modules["probes.model"].__dict__["placed"] = inputs.place
     observers = Observers()
     observers.hide()

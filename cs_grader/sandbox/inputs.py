@@ -1,6 +1,7 @@
 """Keeps the inputs of a submission where the server can see what became of them.
 
-    inputs = Inputs()               # in the server, before it forks
+    inputs = Inputs()               # in the server, once
+    inputs.renew()                  # and before it forks a host
     tensor = inputs.place(tensor)   # by the probe, for each input
     inputs.look(size)               # in the server, when the probe is over
 
@@ -26,11 +27,15 @@ class Inputs:
     def __init__(self) -> None:
         import torch
 
-        self.memory = mmap.mmap(-1, INPUT_BYTES)
-        self.end = 0
         # As they are before a submission is there, which may replace them.
         self.frombuffer, self.as_strided = torch.frombuffer, torch.as_strided
         self.copy = torch.Tensor.copy_
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin with memory that no host has seen."""
+        self.memory = mmap.mmap(-1, INPUT_BYTES)
+        self.end = 0
 
     def place(self, tensor: "Tensor") -> "Tensor":
         """Return the same tensor in shared memory, laid out in the same way."""

@@ -1,6 +1,6 @@
 """Keeps what observes a submission out of its reach, and notices what was replaced all the same.
 
-    observers = Observers()          # in a host, before the submission is imported
+    observers = Observers()          # in the server, which never imports a submission
     observers.hide()                 # sys.modules has neither probes nor the grader any more
     probe = observers.find("probes.model", "forward")
     observers.replaced("probes.model")  # before and after a probe of it: "" or a name

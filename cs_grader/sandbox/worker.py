@@ -29,7 +29,14 @@ if __name__ == "__main__":
 
 from cs_grader.sandbox import confine, wire
 from cs_grader.sandbox.confine import Settings
-from cs_grader.sandbox.host import Restriction, Shared, last_words, run_host, shown
+from cs_grader.sandbox.host import (
+    Restriction,
+    Shared,
+    last_words,
+    run_host,
+    shown,
+    take_out_of_reach,
+)
 from cs_grader.sandbox.inputs import Inputs
 from cs_grader.sandbox.ledger import Entry, Ledger
 from cs_grader.sandbox.processes import (
@@ -71,10 +78,10 @@ class Host(NamedTuple):
 class Server:
     """Answers the grader's requests one after another."""
 
-    def __init__(self, channel: socket.socket, settings: Settings) -> None:
+    def __init__(self, channel: socket.socket, settings: Settings, shared: Shared) -> None:
         self.channel = channel
         self.settings = settings
-        self.shared = Shared(Ledger(), Inputs())
+        self.shared = shared
         self.noted: list[Entry] = []
         """What was noted during import and has not been reported yet."""
         self.workplace = Workplace(settings.submission, settings.original, settings.scratch)
@@ -156,7 +163,8 @@ class Server:
     def import_in_host(self, process: int, restriction: Restriction) -> dict[str, Any]:
         """Fork a host and wait until it has imported the submission, or has failed to."""
         channel, theirs = socket.socketpair()
-        self.shared = Shared(Ledger(), Inputs())
+        self.shared.inputs.renew()
+        self.shared = self.shared._replace(ledger=Ledger())
         pid = os.fork()
         if pid == 0:
             with last_words():
@@ -270,15 +278,17 @@ def main() -> None:
     for file in sorted(Path(settings.examination, "probes").glob("*.py")):
         if "__main__" not in file.read_text(encoding="utf-8"):
             importlib.import_module(f"probes.{file.stem}")
-    for name in BEFOREHAND:
+    for name in ("submission", *BEFOREHAND):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    inputs = Inputs()
+    shared = Shared(Ledger(), inputs, take_out_of_reach(inputs))
     # Kept from the garbage collectors of hosts: to visit an object is to copy its page.
     gc.collect()
     gc.freeze()
     with contextlib.suppress(ConnectionError):  # The grader asks no more.
         wire.send(channel, wire.encode({"ended": "ready"}), NOW() + 60)
-        Server(channel, settings).serve()
+        Server(channel, settings, shared).serve()
 
 
 if __name__ == "__main__":

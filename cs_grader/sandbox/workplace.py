@@ -38,7 +38,7 @@ class Workplace:
         """
         for path in self._own():
             remove(path)
-        shutil.copytree(self.original, self.submission)
+        shutil.copytree(self.original, self.submission, copy_function=shutil.copyfile)
 
     def _own(self) -> set[str]:
         """The files and folders that this user has created since; /dev/shm may have others'."""

@@ -4,6 +4,7 @@ import atexit
 import importlib
 import importlib.abc
 import importlib.util
+import os
 import re
 import shutil
 import sys
@@ -69,10 +70,11 @@ def import_from(root: Path) -> ModuleType:
 @contextmanager
 def out_of_the_way() -> Iterator[None]:
     """Hide the examination's own modules, so that a submission may use the same names."""
+    # Compared as text: two thousand modules are loaded, and a Path for each took 0.08 s.
     ours = {
         name: module
         for name, module in sys.modules.items()
-        if TESTS in Path(getattr(module, "__file__", None) or "/").parents
+        if (getattr(module, "__file__", None) or "").startswith(f"{TESTS}{os.sep}")
     }
     for name in ours:
         del sys.modules[name]
