@@ -153,12 +153,8 @@ class TestCompiled:
             "assert optimizer._update is not None\n"
             "print([name for name in ('torch._dynamo', 'triton') if name in sys.modules])\n"
         )
-        assert output_of(program) == "[]"
-
-
-def output_of(program):
-    finished = python("-c", program, input=json.dumps(dataclasses.asdict(CONFIG)), check=True)
-    return finished.stdout.strip()
+        given = json.dumps(dataclasses.asdict(CONFIG))
+        assert python("-c", program, input=given, check=True).stdout == "[]\n"
 
 
 @pytest.fixture
@@ -283,9 +279,6 @@ def test_the_key_is_of_what_is_compiled(change):
     assert key(JOB) == key(dict(JOB)) != key(JOB | change)
 
 
-SOURCES = ROOT / "cs_basics"
-
-
 @pytest.mark.parametrize(
     ("name", "changes_the_key"),
     [
@@ -299,7 +292,7 @@ SOURCES = ROOT / "cs_basics"
 )
 def test_the_key_is_of_the_sources_that_are_compiled(tmp_path, monkeypatch, name, changes_the_key):
     copied = tmp_path / "cs_basics"
-    shutil.copytree(SOURCES, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "cs_basics", copied, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(ahead_of_time, "__file__", str(copied / "fast/native/ahead_of_time.py"))
     before = key(JOB)
     with (copied / name).open("a") as file:

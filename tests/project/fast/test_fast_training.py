@@ -29,10 +29,6 @@ def losses_of(config):
     return values_of(config, "train/loss")
 
 
-def weights_of(config):
-    return folder_of(config).load_model().state_dict()
-
-
 def assert_same_curve(found, expected):
     assert len(found) == len(expected) == STEPS
     assert expected[-1] < expected[0] - 0.5
@@ -88,7 +84,7 @@ def test_compiled_too_with_two_threads_and_bit_for_bit_again_and_resumed(config,
         torch.set_num_threads(num_threads)
     assert_same_curve(losses_of(runs["auto"]), losses_of(runs["off"]))
     assert losses_of(runs["again"]) == losses_of(runs["auto"])
-    one, again = (weights_of(runs[name]) for name in ("auto", "again"))
+    one, again = (folder_of(runs[name]).load_model().state_dict() for name in ("auto", "again"))
     for name, weight in one.items():
         assert torch.equal(weight, again[name]), name
 

@@ -10,7 +10,6 @@ from cs_basics.run.tokenizer_folder import save_tokenizer
 from cs_basics.settings.presets import PRESETS
 
 CONTEXT = 128
-MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
 
 def make_run(folder, tokenizer, **choices):

@@ -27,7 +27,6 @@ MODELS = {
         "qk_norm": True, "head_dim": 16, "num_kv_heads": 2, "tie_embeddings": True,
     },
 }  # fmt: skip
-each_model = pytest.mark.parametrize("name", MODELS)
 
 
 @pytest.fixture(scope="module")
@@ -56,30 +55,14 @@ def assert_same_logits(ours, theirs):
         torch.testing.assert_close(ours(ids), theirs(ids).logits, rtol=0, atol=1e-5)
 
 
-def assert_same_tokens(ours, theirs):
-    prompt = torch.arange(20, 40).unsqueeze(0)
-    written = theirs.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        max_new_tokens=100,
-        do_sample=False,
-        eos_token_id=None,
-    )
-    assert written[0, 20:].tolist() == list(generate(ours, prompt[0].tolist(), 100))
-
-
-def read(llama, folder):
-    return llama.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-
-
-@each_model
+@pytest.mark.parametrize("name", MODELS)
 def test_export_gives_transformers_our_logits_and_import_gives_back_every_bit(
     llama, make_run, tmp_path, name
 ):
     choices = MODELS[name]
     run = make_run(**choices)
     num_parameters = export_llama(run, tmp_path / "out")
-    theirs = read(llama, tmp_path / "out")
+    theirs = llama.AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float32)
     assert type(theirs).__name__.startswith("Qwen3" if "qk_norm" in choices else "Llama")
     assert num_parameters == sum(parameter.numel() for parameter in theirs.parameters())
     assert_same_logits(run.load_model(), theirs)
@@ -108,7 +91,7 @@ def test_export_gives_transformers_our_logits_and_import_gives_back_every_bit(
         ("Qwen3", 3, "1GB", {"head_dim": 10, "hidden_size": 48}),
     ],
 )  # fmt: skip
-def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
+def test_we_give_the_logits_of_a_model_of_transformers(
     llama, tokenizer, tmp_path, kind, num_heads, shard, choices
 ):
     folder, out = tmp_path / "llama", tmp_path / "run"
@@ -128,10 +111,7 @@ def test_we_give_the_logits_and_tokens_of_a_model_of_transformers(
     assert (folder / "model.safetensors.index.json").exists() == (shard == "30KB")
     save_tokenizer_json(tokenizer, folder / "tokenizer.json")
     import_llama(folder, out)
-    ours = RunFolder(out).load_model()
-    assert_same_logits(ours, theirs)
-    if shard == "30KB":
-        assert_same_tokens(ours, theirs)
+    assert_same_logits(RunFolder(out).load_model(), theirs)
 
 
 def test_the_folder_that_one_is_in_has_a_name(exported, tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import re
 
 import pytest
 from page_cases import (
-    MARKUP,
     fill,
     make_run,
     open_page,
@@ -25,6 +24,7 @@ from cs_basics.settings.run import END_OF_TEXT
 from cs_basics.tokenizer import Tokenizer
 from cs_basics.variants.model import Transformer
 
+MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 SPECIALS = [END_OF_TEXT, MARKUP, "</script><script>document.title='owned'</script>", "<!--"]
 
 

@@ -44,12 +44,6 @@ def test_every_line_of_a_plot_can_be_told(plot):
 # The notation
 
 
-def read_text(reader, tmp_path, text):
-    path = tmp_path / "mistaken.txt"
-    path.write_text(text, encoding="utf-8")
-    return reader(path)
-
-
 @pytest.mark.parametrize(
     ("read", "text", "line", "complaint"),
     [
@@ -63,8 +57,10 @@ def read_text(reader, tmp_path, text):
     ],
 )
 def test_a_mistake_is_reported_with_its_line(tmp_path, read, text, line, complaint):
+    path = tmp_path / "mistaken.txt"
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=rf"mistaken\.txt, line {line}: .*{re.escape(complaint)}"):
-        read_text(read, tmp_path, text)
+        read(path)
 
 
 # Seeds and files

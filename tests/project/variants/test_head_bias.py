@@ -1,4 +1,4 @@
-"""The bias of the output head: what it begins with, what it does, and how it is updated."""
+"""The bias of the output head: what it begins with, and what it does (updates: test_muon.py)."""
 
 from collections import Counter
 
@@ -8,7 +8,6 @@ import torch
 from small_models import batch_of, small_model
 
 from cs_basics.run.folder import RunFolder
-from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.run import train_run
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
@@ -40,17 +39,6 @@ def test_it_begins_at_0_and_a_head_without_it_stays_as_it_is():
     plain = small_model()
     set_head_bias(plain, TOKENS)
     assert torch.equal(plain.lm_head.weight, small_model().lm_head.weight)
-
-
-def test_only_the_bias_is_not_decayed_by_muon_either(tiny_config):
-    config = tiny_config.replace(head_bias=True, optimizer="muon", weight_decay=0.3)
-    model = Transformer(config.model)
-    groups = make_optimizer(model, config).param_groups
-    held = [id(p) for group in groups for p in group["params"]]
-    assert sorted(held) == sorted(map(id, model.parameters()))
-    names = {id(p): name for name, p in model.named_parameters()}
-    undecayed = [names[id(p)] for g in groups if not g["weight_decay"] for p in g["params"]]
-    assert undecayed == ["lm_head.bias"]
 
 
 def test_a_run_begins_with_the_shares_of_its_text_and_goes_on_with_what_it_learned(

@@ -96,15 +96,19 @@ def test_vectors_and_other_momenta_are_refused(wrong, message):
 
 
 def test_it_gets_the_matrices_of_the_blocks_and_adamw_all_others(tiny_config):
-    config = tiny_config.replace(optimizer="muon", qk_norm=True)
+    choices = {"qk_norm": True, "head_bias": True, "weight_decay": 0.3}
+    config = tiny_config.replace(optimizer="muon", **choices)
     model = Transformer(config.model)
     optimizer = make_optimizer(model, config)
+    name_of = {p: name for name, p in model.named_parameters()}
+    held = [(name_of[p], g["weight_decay"]) for g in optimizer.param_groups for p in g["params"]]
+    assert sorted(name for name, _ in held) == sorted(name_of.values())
+    assert [name for name, decay in held if not decay] == ["lm_head.bias"]
     (group,) = optimizer.matrix_groups()
-    names = {name for name, p in model.named_parameters() if any(p is q for q in group["params"])}
+    names = {name_of[p] for p in group["params"]}
     layers = range(config.model.num_layers)
     parts = ("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.output_proj")
     parts += ("ffn.w1", "ffn.w2", "ffn.w3")
     assert names == {f"layers.{layer}.{part}.weight" for layer in layers for part in parts}
-    assert sum(len(g["params"]) for g in optimizer.param_groups) == len(list(model.parameters()))
     assert group["lr_ratio"] == 3.0
     assert group["weight_decay"] == config.optim.weight_decay / 3
