@@ -63,19 +63,15 @@ OF_TEST = """score max_score status name name_format number output output_format
     extra_data"""
 
 
-def test_gradescope_gets_only_fields_and_values_that_it_knows(failed):
-    results = gradescope(failed)
+@pytest.mark.parametrize("hidden", ["visible", "after_published"])
+def test_gradescope_gets_what_it_knows_and_partial_credit_that_adds_up_to_the_score(failed, hidden):
+    results = gradescope(failed, hidden_items=hidden)
     assert set(results) <= set(OF_RESULTS.split())
     assert {results["visibility"], results["stdout_visibility"]} <= VISIBILITY
     for test in results["tests"]:
         assert set(test) <= set(OF_TEST.split())
-        assert test["visibility"] in VISIBILITY
         assert test["status"] in {"passed", "failed"}
         assert test.get("output_format", "text") in FORMATS
-
-
-def test_gradescope_gives_partial_credit_that_adds_up_to_the_score(failed):
-    results = gradescope(failed)
     scored = [test for test in results["tests"] if "score" in test]
     assert [(test["name"], test["score"], test["max_score"]) for test in scored] == [
         ("Linear layer", 0.5, 2.0),
@@ -84,15 +80,8 @@ def test_gradescope_gives_partial_credit_that_adds_up_to_the_score(failed):
     ]
     assert results["score"] == sum(test["score"] for test in scored) == 4.5
     assert results["extra_data"]["isolation"] == "bubblewrap"
-
-
-@pytest.mark.parametrize(
-    ("options", "hidden"),
-    [({}, "visible"), ({"hidden_items": "after_published"}, "after_published")],
-)
-def test_gradescope_items_have_a_visibility_of_their_own(failed, options, hidden):
-    tests = gradescope(failed, **options)["tests"]
-    shown = {test["number"]: test["visibility"] for test in tests if "score" not in test}
+    items = [test for test in results["tests"] if "score" not in test]
+    shown = {test["number"]: test["visibility"] for test in items}
     assert shown == {"1.1": "visible", "1.26": hidden}
 
 
@@ -161,31 +150,23 @@ def test_of_hidden_items_only_their_number_is_shown(write):
     assert "rmsnorm_holds[7]" not in texts[0]
 
 
-def test_an_instructor_sees_what_is_hidden():
+def test_an_instructor_sees_what_is_hidden_and_anybody_what_is_printed_where_nothing_is():
     hidden = item(outcome="failed", is_hidden=True, message=f"asked for {SECRET}")
     submission = result([hidden], output="printed 5", policy=(finding(),))
     page = student_page(submission, Reader.INSTRUCTOR)
     for text in (SECRET, "printed 5", "987654321", "torch.nn.functional.linear"):
         assert text in page
+    assert "printed 5" in student_page(result([item()], output="printed 5"))
 
 
 @pytest.mark.parametrize("write", STUDENT_OUTPUTS)
-def test_what_needs_review_is_not_for_the_student(write):
+def test_a_forbidden_operator_is_cited_and_what_needs_review_is_not_for_the_student(write):
     forbidden = finding("forbidden", operator="torch.rms_norm", file="mine.py", problem="rmsnorm")
-    submission = result([item(outcome="failed")], policy=(finding(operator="gc"), forbidden))
-    assert "model/layers.py" not in write(submission)
-
-
-def test_a_forbidden_operator_is_cited_with_file_and_line():
-    submission = result([item("linear", outcome="failed")], policy=(finding("forbidden"),))
-    for write in (results_json, markdown, student_page):
-        text = write(submission)
-        assert "torch.nn.functional.linear" in text
-        assert "model/layers.py, line 12" in text
-
-
-def test_output_is_shown_where_no_inputs_are_hidden():
-    assert "printed 5" in student_page(result([item()], output="printed 5"))
+    text = write(result([item(outcome="failed")], policy=(finding(operator="gc"), forbidden)))
+    assert "model/layers.py" not in text
+    if write is not github:
+        assert "torch.rms_norm" in text
+        assert "mine.py, line 12" in text
 
 
 @pytest.mark.parametrize(

@@ -197,20 +197,15 @@ def test_a_submission_that_is_a_link_or_a_pipe_is_one_that_cannot_be_read(tmp_pa
             copy_of(one.source)
 
 
-def test_links_and_pipes_in_a_folder_are_left_out(tmp_path, copy_of):
+def test_links_and_pipes_in_a_folder_are_left_out_and_permissions_ordinary(tmp_path, copy_of):
     source = write(tmp_path / "s")
     (tmp_path / "secret.py").write_text("secret")
     (source / "link.py").symlink_to(tmp_path / "secret.py")
     (source / "loop").symlink_to(source)
     os.mkfifo(source / "pipe.py")
+    (source / "notes.txt").chmod(0o4777)
     left_out = ["link.py: a link", "loop: a link", "pipe.py: not a file"]
     assert copy_of(source) == (set(), left_out)
-
-
-def test_permissions_are_ordinary_again(tmp_path, copy_of):
-    source = write(tmp_path / "s")
-    (source / "notes.txt").chmod(0o4777)
-    copy_of(source)
     mode = (tmp_path / "copy" / "notes.txt").stat().st_mode
     assert stat.S_IMODE(mode) & 0o7133 == 0
 

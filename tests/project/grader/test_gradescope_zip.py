@@ -86,8 +86,6 @@ def test_scripts_are_at_the_root_ready_to_run_and_no_solution_is_there(make):
         for name in ("setup.sh", "run_autograder"):
             assert archive.read(name).startswith(b"#!/usr/bin/env bash\n")
             assert archive.getinfo(name).external_attr >> 16 == 0o100755
-        for name in names:
-            assert b"\r\n" not in archive.read(name)
     assert {"tests/rubric.toml", "cs_grader/trusted/verdict.py"} < set(names)
     assert not re.findall("cs_basics|project|tests/adapters.py", " ".join(names))
 
@@ -116,8 +114,8 @@ def test_a_zip_with_its_secret_is_not_replaced_unasked(make, refused, tmp_path):
 def test_same_options_make_the_same_zip_and_a_fresh_seed_another(make):
     first = make("--exam-seed", SECRET)[0].read_bytes()
     assert make("--exam-seed", SECRET)[0].read_bytes() == first
-    seeds = {make()[1].partition("inputs: ")[2].split()[0] for _ in range(3)}
-    assert len(seeds) == 3
+    seeds = {make()[1].partition("inputs: ")[2].split()[0] for _ in range(2)}
+    assert len(seeds) == 2
 
 
 def test_requirements_are_the_librarys_and_the_courses(make, tmp_path):
