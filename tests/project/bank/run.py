@@ -70,7 +70,8 @@ class Examiner:
         for number, case in enumerate(self.cases):
             if len(self.running) >= self.jobs:
                 self.wait_for_one()
-            items = [item for item in session.items if problem_of(item) in case.problems]
+            files = {f"test_{problem}" for problem in case.problems}
+            items = [item for item in session.items if item.path.stem in files]
             if not items:
                 raise session.Failed(f"no item belongs to the problems {case.problems}")
             place = self.folder / str(number)
@@ -93,11 +94,6 @@ class Examiner:
             error = why_it_ended(os.waitstatus_to_exitcode(status), place)
         self.results.append(Result(case, self.seed, rows, error))
         self.on_result(self.results[-1])
-
-
-def problem_of(item: pytest.Item) -> str | None:
-    marker = item.get_closest_marker("problem")
-    return marker and marker.args[0]
 
 
 def run_child(case: Case, items: list[pytest.Item], place: Path) -> None:

@@ -5,7 +5,7 @@ import shutil
 import zipfile
 
 import pytest
-from editions import ROOT, make_starter, with_answers
+from editions import ROOT, with_answers
 
 SIZES = "--vocab-size 300 --context-length 16 --d-model 16 --d-ff 32 --num-layers 1 --num-heads 2"
 LENGTHS = "--max-steps 12 --eval-every 6"
@@ -18,13 +18,6 @@ def softmax(x, dim):
     weights = torch.exp(x - x.amax(-1, keepdim=True))
     return weights / weights.sum(-1, keepdim=True)
 '''
-
-
-@pytest.mark.slow
-def test_the_examination_gives_every_point(filled, answers, sit):
-    rows = sit(with_answers(filled, answers))
-    assert {row["outcome"] for row in rows.values()} == {"passed"}
-    assert {row["problem"] for row in rows.values()} == set(make_starter.RUBRIC)
 
 
 @pytest.mark.slow

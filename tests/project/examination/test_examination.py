@@ -14,7 +14,6 @@ import report
 import torch
 from files import write_files
 from probes.model import forward_if_supported
-from probes.training import takes_float64
 from processes import python
 from submission import distribution_of
 
@@ -373,22 +372,14 @@ def test_a_type_is_refused_by_what_checks_raise_not_by_what_breaks(error, is_hon
             raise error
         return in_features.softmax(dim)
 
-    def run_gradient_clipping(parameters, **_):
-        if any(p.grad.dtype == torch.float64 for p in parameters):
-            raise error
-
-    adapters = SimpleNamespace(run_softmax=run_softmax, run_gradient_clipping=run_gradient_clipping)
+    adapters = SimpleNamespace(run_softmax=run_softmax)
     arguments = {"in_features": np.ones(3, np.float32), "dim": 0}
-    inputs = {"gradients": [np.ones(3)], "max_l2_norm": 1.0}
-    dtypes = {"in_features": "float64"}
+    asked = adapters, "run_softmax", arguments, {"in_features": "float64"}
     if is_honest:
-        assert forward_if_supported(adapters, "run_softmax", arguments, dtypes) is None
-        assert not takes_float64(adapters, "clip", inputs)
+        assert forward_if_supported(*asked) is None
     else:
         with pytest.raises(type(error)):
-            forward_if_supported(adapters, "run_softmax", arguments, dtypes)
-        with pytest.raises(type(error)):
-            takes_float64(adapters, "clip", inputs)
+            forward_if_supported(*asked)
 
 
 def test_what_fails_in_float32_too_refuses_no_type():

@@ -21,6 +21,7 @@ SAMPLE = {
     "rmsnorm: as it is (independent)": "accepted",
     "rmsnorm: by the vector norm": "accepted",
     "softmax: by logsumexp": "accepted",
+    "gradient_clipping: float64 is refused": "accepted",
 }
 LIMITS = (
     "rmsnorm: exactly three axes",
