@@ -81,6 +81,8 @@ def test_every_name_of_a_forbidden_operator_is_found(line):
         "from torch import nn\n\ndef run_silu(in_features: nn.SiLU) -> nn.SiLU:\n    return 1",
         "from torch import nn\n\n" + SILU + "isinstance(in_features, nn.SiLU)",
         "import torch\n\ndef unused(x):\n    return torch.nn.functional.silu(x)\n\n" + SILU + "1",
+        # Whether x is a tensor only running it tells.
+        "def run_softmax(x, dim):\n    return x.softmax(dim)",
     ],
 )
 def test_what_only_looks_like_a_forbidden_operator_is_left_alone(source):
@@ -89,16 +91,8 @@ def test_what_only_looks_like_a_forbidden_operator_is_left_alone(source):
     assert policy.review == ()
 
 
-def test_operator_is_found_in_the_file_that_calls_it():
-    model = "import torch\n\n\nclass Norm(torch.nn.Module):\n    def forward(self, x):\n"
-    model += "        return torch.rms_norm(x, (4,))\n"
-    policy = read(model, "from student.model import Norm\n\n\ndef run_rmsnorm(**_):\n    Norm()\n")
-    (finding,) = policy.named
-    assert (finding.problem, finding.file, finding.line) == ("rmsnorm", "student/model.py", 6)
-
-
 MODEL = """
-import torch
+import tiktoken, torch
 
 def softmax(x, dim):
     return torch.softmax(x, dim)
@@ -108,39 +102,43 @@ def attention(q, k, v):
 
 def other_attention(q, k, v):
     return torch.softmax(q @ k, -1) @ v
+
+class Norm(torch.nn.Module):
+    def forward(self, x):
+        return torch.rms_norm(x, (4,))
+
+def make():
+    return tiktoken.get_encoding("gpt2")
 """
+CALLS = """
+from student import model
+
+def run_softmax(x, dim):
+    return model.softmax(x, dim)
+
+def {adapter}(*given):
+    return model.{name}(*given)
+"""
+SOFTMAX = ("softmax", "torch.softmax", 5)
+CHARGED = [
+    ("run_scaled_dot_product_attention", "attention", []),
+    (
+        "run_scaled_dot_product_attention",
+        "other_attention",
+        [("scaled_dot_product_attention", "torch.softmax", 11)],
+    ),
+    ("run_rmsnorm", "Norm", [("rmsnorm", "torch.rms_norm", 15)]),
+    ("get_tokenizer", "make", [("tokenizer", "tiktoken.get_encoding", 18)]),
+]
 
 
-@pytest.mark.parametrize(
-    ("called", "charged"),
-    [
-        ("attention", [("softmax", 5)]),
-        ("other_attention", [("softmax", 5), ("scaled_dot_product_attention", 11)]),
-    ],
-    ids=["by what it is built from", "by itself"],
-)
-def test_call_is_charged_to_the_first_problem_that_leads_to_it(called, charged):
-    policy = read(
-        MODEL,
-        "from student import model\n\n\ndef run_softmax(x, dim):\n    model.softmax(x, dim)\n\n\n"
-        f"def run_scaled_dot_product_attention(Q, K, V):\n    model.{called}(Q, K, V)\n",
-    )
-    assert [(finding.problem, finding.line) for finding in policy.named] == charged
-
-
-def test_method_of_a_tensor_is_not_named():
-    """Whether x is a tensor only running it tells."""
-    model = "def softmax(x, dim):\n    return x.softmax(dim)\n"
-    adapters = "from student.model import softmax\n\n\ndef run_softmax(x, dim):\n"
-    assert read(model, adapters + "    return softmax(x, dim)\n").named == ()
-
-
-def test_tokenizer_of_another_package_is_named_where_an_adapter_leads_to_it():
-    model = "import tiktoken\n\n\ndef make():\n    return tiktoken.get_encoding('gpt2')\n"
-    adapters = "from student.model import make\n\n\ndef get_tokenizer(**_):\n    return make()\n"
-    (found,) = read(model, adapters).named
-    assert (found.problem, found.operator, found.line) == ("tokenizer", "tiktoken.get_encoding", 5)
-    assert read(model, "from student.model import make\n").named == ()
+@pytest.mark.parametrize(("adapter", "name", "more"), CHARGED)
+def test_a_call_is_charged_where_it_is_to_the_first_problem_that_leads_to_it(adapter, name, more):
+    """Each is charged with its own; what is built from another is not."""
+    named = read(MODEL, CALLS.format(adapter=adapter, name=name)).named
+    assert {finding.file for finding in named} == {"student/model.py"}
+    found = [(finding.problem, finding.operator, finding.line) for finding in named]
+    assert sorted(found) == sorted([SOFTMAX, *more])
 
 
 # What is to be reviewed, and the code.
