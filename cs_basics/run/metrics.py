@@ -1,5 +1,6 @@
 """Metrics of a run: stored in metrics.jsonl and passed on to sinks."""
 
+import contextlib
 import json
 import logging
 import math
@@ -148,7 +149,9 @@ class MetricsLog:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            self._file.close()
+            # Each row was flushed: what is left is of one whose error is on its way.
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 def _cut(path: Path, num_bytes: int) -> None:

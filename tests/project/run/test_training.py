@@ -23,7 +23,6 @@ from cs_basics.run.optimizer import make_optimizer
 from cs_basics.run.random_state import seed_all
 from cs_basics.run.run import train_run
 from cs_basics.run.schedules import linear_schedule
-from cs_basics.run.speed import flops_per_token
 from cs_basics.run.token_file import open_token_file
 from cs_basics.run.trainer import Trainer
 from cs_basics.training import TrainingDivergedError, train
@@ -34,19 +33,15 @@ class KilledError(Exception):
     """Stands for kill -9."""
 
 
-def train_until_killed(config, at_step, monkeypatch):
+def die(*_):
+    raise KilledError
+
+
+def train_until_killed(config, at_step, before_update):
     """Train, and stop without any clean-up when the update of `at_step` is due."""
-    next_batch = Trainer.next_batch
-
-    def next_batch_or_die(self):
-        if self.step + 1 == at_step:
-            raise KilledError
-        return next_batch(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "next_batch", next_batch_or_die)
-        with pytest.raises(KilledError):
-            train_run(config)
+    before_update(at_step, die)
+    with pytest.raises(KilledError):
+        train_run(config)
 
 
 def timeless_rows(config):
@@ -136,12 +131,12 @@ def uncompiled(monkeypatch):
     ],
     ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else None,
 )
-def test_resuming_equals_not_stopping(tiny_config, tmp_path, monkeypatch, settings, at_step):
+def test_resuming_equals_not_stopping(tiny_config, tmp_path, before_update, settings, at_step):
     # The checkpoint falls between two lines of the log, whose losses are means of two updates.
     config = tiny_config.replace(eval_every=11, **settings)
     whole = config.replace(run_dir=tmp_path / "whole")
     train_run(whole)
-    train_until_killed(config, at_step, monkeypatch)
+    train_until_killed(config, at_step, before_update)
     train_run(config, resume=True)
     assert_same_run(whole, config)
 
@@ -226,14 +221,16 @@ def test_preparing_that_takes_half_of_the_time_is_named(tiny_config, monkeypatch
     assert "of 300 s: --max-minutes counts them" in caplog.text
 
 
-def test_a_start_that_fails_leaves_no_folder(tiny_config, monkeypatch):
-    train_until_killed(tiny_config, 1, monkeypatch)
+def test_a_start_that_fails_leaves_no_folder(tiny_config, before_update):
+    train_until_killed(tiny_config, 1, before_update)
     assert not tiny_config.run.run_dir.exists()
 
 
-def test_what_took_a_minute_to_prepare_is_kept_for_a_resume(tiny_config, monkeypatch):
+def test_what_took_a_minute_to_prepare_is_kept_for_a_resume(
+    tiny_config, monkeypatch, before_update
+):
     monkeypatch.setattr("cs_basics.run.run.MAX_UNSAVED_S", 0.0)
-    train_until_killed(tiny_config, 1, monkeypatch)
+    train_until_killed(tiny_config, 1, before_update)
     train_run(tiny_config, resume=True)
 
 
@@ -270,17 +267,33 @@ def test_the_clock_ends_a_run_at_the_lowest_rate(tiny_config, monkeypatch):
     assert 1.9 < end["elapsed_s"] < 2.2
 
 
-@pytest.mark.parametrize("num_tokens", [2, 65, 32 * 9 + 5])
-def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_config, num_tokens):
+@pytest.mark.parametrize(
+    ("num_tokens", "full", "rest"),
+    [(2, [], [(1, 1)]), (65, [], [(2, 32)]), (32 * 9 + 5, [(4, 32)] * 2, [(1, 32), (1, 4)])],
+)
+def test_evaluation_predicts_every_token_but_the_first_once_and_what_fills_no_batch_by_another_loss(
+    tmp_path, tiny_config, num_tokens, full, rest
+):
     torch.manual_seed(0)
     model = Transformer(tiny_config.model)
     ids = np.random.default_rng(0).integers(0, 300, num_tokens)
     text = write_token_file(tmp_path / "tokens.bin", [(num_tokens * 3, ids)])
-    loss_of = make_loss_function(model, torch.float32)
-    told = []
+    shapes, told = {"full": [], "rest": []}, []
+
+    def loss_of(kind):
+        def call(inputs, targets):
+            assert not torch.is_grad_enabled()
+            assert inputs.shape == targets.shape
+            shapes[kind].append(tuple(inputs.shape))
+            return make_loss_function(model, torch.float32)(inputs, targets)
+
+        return call
+
     result = evaluate(
-        loss_of, text, 32, 4, torch.device("cpu"), on_progress=lambda *now: told.append(now[2:])
+        *(loss_of("full"), text, 32, 4, torch.device("cpu"), None, loss_of("rest")),
+        on_progress=lambda *now: told.append(now[2:]),
     )
+    assert shapes == {"full": full, "rest": rest}
     assert (told[0], told[-1]) == ((0, num_tokens - 1), (num_tokens - 1, num_tokens - 1))
     assert told == sorted(set(told))
     total = 0.0
@@ -292,25 +305,6 @@ def test_evaluation_predicts_every_token_but_the_first_once(tmp_path, tiny_confi
     assert result.bits_per_byte == pytest.approx(result.loss / math.log(2) / 3, rel=1e-6)
 
 
-def test_evaluation_takes_the_other_loss_for_batches_that_are_not_full(tmp_path):
-    text = write_token_file(tmp_path / "tokens.bin", [(600, np.arange(200) % 300)])
-    shapes = {"full": [], "rest": []}
-
-    def loss_of(kind):
-        def call(inputs, targets):
-            assert not torch.is_grad_enabled()
-            assert inputs.shape == targets.shape
-            shapes[kind].append(tuple(inputs.shape))
-            return torch.tensor(1.0)
-
-        return call
-
-    cpu = torch.device("cpu")
-    result = evaluate(loss_of("full"), text, 32, 4, cpu, None, loss_of("rest"))
-    assert shapes == {"full": [(4, 32)], "rest": [(2, 32), (1, 7)]}
-    assert result.loss == 1.0
-
-
 def test_the_speed_is_that_of_the_updates_alone(tiny_config, slow_down):
     slow_down(Trainer, "next_batch", 0.25)
     for name in ("run", "validate", "save"):
@@ -318,15 +312,6 @@ def test_the_speed_is_that_of_the_updates_alone(tiny_config, slow_down):
     config = tiny_config.replace(max_steps=9, eval_every=4)
     train_run(config)
     assert values_of(config, "perf/tokens_per_s") == [4 * 32 / 0.25] * 9
-
-
-def test_the_operations_of_a_token_are_those_of_its_products(tiny_config):
-    config = tiny_config.replace(vocab_size=300, d_model=32, d_ff=64, num_layers=2, num_heads=4)
-    # A product takes two operations per weight; a score and a weighted value, two per feature each.
-    length = config.model.context_length
-    block = 2 * (4 * 32 * 32 + 3 * 32 * 64) + 2 * 2 * 32 * length
-    found = flops_per_token(Transformer(config.model), config.model)
-    assert found == 3 * (2 * block + 2 * 32 * 300)
 
 
 def test_bfloat16_products_give_nearly_the_same_loss_and_float32_weights(tiny_config):

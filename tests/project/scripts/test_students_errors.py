@@ -34,7 +34,9 @@ def misnamed():
     clip(y=[1, 2, 3])
 
 def refuse():
-    raise ValueError("lr=-1 must be greater than 0")
+    error = ValueError("lr=-1 must be greater than 0")
+    error.add_note("(a note)")
+    raise error
 """
 RAISED = "error: ValueError: too many values to unpack (expected 2)"
 
@@ -121,8 +123,8 @@ def test_of_a_long_way_there_the_ends_are_shown(edition, capsys):
     assert len(said) == 2 + 2 * cli.MOST_FRAMES
 
 
-def test_an_error_of_ours_is_one_line(edition, capsys):
-    assert said_of(edition.refuse, capsys) == ["error: lr=-1 must be greater than 0"]
+def test_an_error_of_ours_is_one_line_with_its_notes(edition, capsys):
+    assert said_of(edition.refuse, capsys) == ["error: lr=-1 must be greater than 0 (a note)"]
 
 
 def test_outside_of_an_edition_nobody_is_a_student(edition, capsys, monkeypatch):
