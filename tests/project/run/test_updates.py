@@ -9,28 +9,18 @@ from cs_basics.optim import AdamW, clip_grad_norm, cosine_schedule
 from cs_basics.run.updates import make_updates
 
 
-def lr_at(step):
-    return cosine_schedule(step, 1e-2, 1e-3, 2, 6)
-
-
 def updates_of(model, optimizer, batches, **settings):
     updates = []
-
-    def loss_of(inputs, targets):
-        return cross_entropy(model(inputs), targets)
-
-    def clip():
-        return float(clip_grad_norm(model.parameters(), 0.5))
-
     make_updates(
-        optimizer, batches, lr_at, loss_of, clip, on_update=updates.append, **settings
-    )  # fmt: skip
+        optimizer,
+        batches,
+        lambda step: cosine_schedule(step, 1e-2, 1e-3, 2, 6),
+        lambda inputs, targets: cross_entropy(model(inputs), targets),
+        lambda: float(clip_grad_norm(model.parameters(), 0.5)),
+        on_update=updates.append,
+        **settings,
+    )
     return updates
-
-
-def assert_same_weights(model, other, **tolerances):
-    for one, two in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(one, two, **tolerances)
 
 
 def test_the_gradients_of_parts_add_up_to_those_of_the_batch():
@@ -42,7 +32,8 @@ def test_the_gradients_of_parts_add_up_to_those_of_the_batch():
     for one, other in zip(expected, found, strict=True):
         assert other.loss == pytest.approx(one.loss, rel=1e-12)
         assert other.grad_norm == pytest.approx(one.grad_norm, rel=1e-9)
-    assert_same_weights(model, whole, rtol=1e-8, atol=1e-10)
+    for one, other in zip(whole.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-8, atol=1e-10)
 
 
 def test_a_group_multiplies_the_rate_by_its_ratio():
