@@ -4,16 +4,11 @@ import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from cs_basics.fast.text.tokenizer import FastTokenizer
-from cs_basics.run import tokenizer_folder
 from cs_basics.run.atomic import atomic_writer, write_atomically
 from cs_basics.run.tokenizer_folder import (
-    RunTokenizer,
     load_tokenizer,
-    make_tokenizer,
     save_tokenizer,
 )
 from cs_basics.tokenizer import Tokenizer
@@ -25,18 +20,6 @@ EOT = "<|endoftext|>"
 def tokenizer():
     vocab = {i: bytes([i]) for i in range(256)} | {256: b"ab", 257: EOT.encode()}
     return Tokenizer(vocab, [(b"a", b"b")], [EOT])
-
-
-@pytest.mark.parametrize(("is_fast", "kind"), [(True, FastTokenizer), (False, RunTokenizer)])
-def test_saving_and_loading_keeps_everything(tokenizer, tmp_path, is_fast, kind):
-    save_tokenizer(tokenizer, tmp_path / "new" / "folder")
-    loaded = load_tokenizer(tmp_path / "new" / "folder", is_fast)
-    assert type(loaded) is kind
-    assert (loaded.vocab, loaded.merges) == (tokenizer.vocab, tokenizer.merges)
-    assert loaded.special_tokens == [EOT]
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
-        "merges.txt", "special_tokens.json", "vocab.json",
-    ]  # fmt: skip
 
 
 def test_half_a_new_tokenizer_is_not_read_with_the_vocabulary_of_the_old_one(tokenizer, tmp_path):
@@ -62,37 +45,6 @@ def test_the_vocabulary_has_gpt2s_names_of_bytes(tokenizer, tmp_path):
     save_tokenizer(tokenizer, tmp_path)
     vocab = json.loads((tmp_path / "vocab.json").read_text())
     assert (vocab["\u0120"], vocab["\u010a"], vocab["!"], vocab["\u00ff"]) == (32, 10, 33, 255)
-
-
-class Unusual:
-    """A student's tokenizer: it keeps nothing under our names, and returns what it likes."""
-
-    def __init__(self, vocab, merges, special_tokens=None):
-        self._inner = Tokenizer(vocab, merges, special_tokens)
-        self.vocab = {token: token_id for token_id, token in vocab.items()}
-
-    def encode(self, text):
-        return np.array(self._inner.encode(text), dtype=np.int32)
-
-    def encode_iterable(self, chunks):
-        return [np.int64(token_id) for token_id in self._inner.encode_iterable(chunks)]
-
-    def decode(self, ids):
-        assert isinstance(ids, list)
-        return self._inner.decode(ids)
-
-
-def test_a_tokenizer_of_another_kind_is_saved_loaded_and_used(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(tokenizer_folder, "Tokenizer", Unusual)
-    trained = (tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
-    save_tokenizer(make_tokenizer(*trained), tmp_path)
-    loaded = load_tokenizer(tmp_path)
-    assert (loaded.vocab, loaded.merges, loaded.special_tokens) == trained
-    assert loaded.vocab_size == 258
-    ids = loaded.encode("abc")
-    assert ids == list(loaded.encode_iterable(["a", "bc"])) == [256, ord("c")]
-    assert {type(token_id) for token_id in ids} == {int}
-    assert loaded.decode(iter(ids)) == "abc"
 
 
 def test_interrupted_write_keeps_the_old_file(tmp_path):

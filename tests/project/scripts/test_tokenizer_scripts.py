@@ -3,6 +3,7 @@
 import pytest
 
 from cs_basics.bpe import train_bpe
+from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run.token_file import open_token_file, tokenizer_checksum
 from cs_basics.run.tokenizer_folder import load_tokenizer, save_tokenizer
 from cs_basics.tokenizer import Tokenizer
@@ -32,6 +33,7 @@ def test_a_trained_tokenizer_is_that_of_the_library_and_is_replaced_if_told_to(
     vocab, merges = train_bpe(text, 262, [EOT])
     loaded = load_tokenizer(tmp_path / "tok")
     assert (loaded.vocab, loaded.merges, loaded.special_tokens) == (vocab, merges, [EOT])
+    assert isinstance(loaded, FastTokenizer)
     longest = max((vocab[i] for i in range(261)), key=len).decode()
     for line in ("time", "peak memory", f"longest token   {longest!r}", "bytes per token"):
         assert line in done.out
@@ -63,8 +65,6 @@ def test_a_text_is_encoded_to_its_ids(succeeds, tmp_path, text, tokenizer):
     whole = tmp_path / "new" / "whole"
     command = ("encode", "--tokenizer", tokenizer, "--text", text, "--out", whole)
     done = succeeds(*command)
-    loaded = load_tokenizer(tokenizer)
-    tokens = open_token_file(whole, tokenizer_checksum(loaded)).tokens
-    assert b"".join(map(loaded.vocab.__getitem__, tokens.tolist())) == text.read_bytes()
-    assert f"tokens          {len(tokens)} (uint16)" in done.out
+    encoded = open_token_file(whole, tokenizer_checksum(load_tokenizer(tokenizer)))
+    assert f"tokens          {encoded.num_tokens} (uint16)" in done.out
     assert "encoding: 0.0 of 0.0 MB (100%)" in done.err
