@@ -15,7 +15,7 @@ from cs_basics.optim import AdamW
 from cs_basics.run.clock import Clock
 from cs_basics.run.distributed import World
 from cs_basics.run.evaluation import _own_batches
-from cs_basics.run.folder import RunFolder
+from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.metrics import MetricsLog, read_metrics
 from cs_basics.run.run import train_run
 from cs_basics.run.saving import Saving
@@ -39,8 +39,8 @@ def alone(config):
     return rows_of(config)
 
 
-def command(config, num_restarts=0, num_processes=2):
-    """Return how torchrun starts a run on some processes."""
+def flags_of(config):
+    """Return the flags that say a whole configuration."""
     flags = []
     for setting, value in config.settings().items():
         flag = setting.replace("_", "-")
@@ -48,9 +48,14 @@ def command(config, num_restarts=0, num_processes=2):
             flags.append(f"--{'no-' * (not value)}{flag}")
         elif value is not None:
             flags += [f"--{flag}", value]
+    return flags
+
+
+def command(config, num_restarts=0, num_processes=2):
+    """Return how torchrun starts a run on some processes."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     torchrun += ["--nproc-per-node", num_processes, "--max-restarts", num_restarts]
-    return list(map(str, [*torchrun, ROOT / "scripts/train.py", "debug", *flags]))
+    return [*map(str, [*torchrun, ROOT / "scripts/train.py", "debug", *flags_of(config)])]
 
 
 def assert_same_curve(folder, wanted):
@@ -125,23 +130,20 @@ def test_without_a_folder_torchrun_is_refused(refused, monkeypatch, num_processe
 def test_a_restart_goes_on_with_the_run_that_torchrun_began_and_with_no_other(
     script, succeeds, config, monkeypatch, run_id
 ):
-    folder = config.run.run_dir.with_name(f"begun-{run_id}")
+    begun = config.replace(run_dir=config.run.run_dir.with_name(f"begun-{run_id}"), max_steps=3)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none" if run_id == "none" else "mine")
-    given = ["--train-text", config.data.train_text, "--valid-text", config.data.valid_text]
-    given += ["--run-dir", folder, "--vocab-size", 300, "--context-length", 16, "--no-page"]
-    given += ["--num-samples", 0]
-    succeeds("train", "debug", *given, "--max-steps", 3)
+    succeeds("train", "debug", *flags_of(begun), "--no-page")
     # It is restarted, or another is started there, refused, and then restarted.
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", run_id)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     if run_id == "none":  # Then the process that has started this one counts.
         monkeypatch.setattr("os.getppid", os.getpid)
-    result = script("train", "debug", *given, "--max-steps", 5)
-    newest = RunFolder(folder).all_checkpoints()[-1]
+    result = script("train", "debug", *flags_of(begun.replace(max_steps=5)), "--no-page")
+    ended = result.code, step_of(folder_of(begun).all_checkpoints()[-1])
     if run_id == "mine":
-        assert (result.code, newest) == (0, RunFolder(folder).checkpoint_of(5))
+        assert ended == (0, 5)
     else:
-        assert (result.code, newest) == (2, RunFolder(folder).checkpoint_of(3))
+        assert ended == (2, 3)
         assert "already holds a run" in result.err
 
 

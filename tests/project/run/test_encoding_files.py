@@ -1,6 +1,5 @@
 """Encoding files: whole or not at all; always the same ids."""
 
-import itertools
 import multiprocessing
 import os
 import signal
@@ -14,10 +13,8 @@ from processes import until
 from cs_basics.fast.text import tokenizer as fast_tokenizer
 from cs_basics.fast.text.parallel import map_in_order
 from cs_basics.fast.text.tokenizer import FastTokenizer
-from cs_basics.run import encoding
 from cs_basics.run.atomic import lock
 from cs_basics.run.encoding import encode_file
-from cs_basics.tokenizer import Tokenizer
 
 EOT = "<|endoftext|>"
 TEXT = ("one two  three\r\n four" + EOT + "\u00e9t\u00e9 12 \u4e2d\u6587\u3002\xa0 x").encode() * 99
@@ -34,20 +31,6 @@ def text(tmp_path, monkeypatch):
     path = tmp_path / "text"
     path.write_bytes(TEXT)
     return path
-
-
-def test_an_interrupt_leaves_nothing_and_an_older_file_as_it_was(tokenizer, text, tmp_path):
-    calls = itertools.count()  # The first is made before any block is done.
-
-    def interrupt(*_told):
-        if next(calls) == 7:
-            raise KeyboardInterrupt
-
-    (tmp_path / "out").write_bytes(b"older")
-    with pytest.raises(KeyboardInterrupt):
-        encode_file(tokenizer, text, tmp_path / "out", 1, interrupt)
-    assert {path.name for path in tmp_path.iterdir()} == {"out", "text"}
-    assert (tmp_path / "out").read_bytes() == b"older"
 
 
 def test_a_worker_that_was_killed_is_an_error_and_leaves_nothing(tokenizer, text, tmp_path):
@@ -89,19 +72,6 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     workers = [path.name for path in tmp_path.iterdir()]
     assert len(workers) == 2
     until(lambda: not any(map(is_running, workers)))
-
-
-def test_a_tokenizer_with_encode_iterable_alone_will_do(tokenizer, text, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "READ_BYTES", 1000)
-    monkeypatch.setattr(encoding, "IDS_AT_ONCE", 300)
-    plain = Tokenizer(tokenizer.vocab, tokenizer.merges, [EOT])
-    encode_file(tokenizer, text, tmp_path / "fast")
-    reports = []
-    encode_file(plain, text, tmp_path / "plain", on_progress=lambda *values: reports.append(values))
-    assert len(reports) > 5
-    assert reports[0] == ("encoding", "bytes", 0, len(TEXT))
-    assert reports[-1] == ("encoding", "bytes", len(TEXT), len(TEXT))
-    assert (tmp_path / "plain").read_bytes() == (tmp_path / "fast").read_bytes()
 
 
 @pytest.mark.parametrize("let_go", [Path.unlink, lambda path: path.rename(path.with_suffix(".x"))])

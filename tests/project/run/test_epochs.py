@@ -24,18 +24,14 @@ def starts_of(step, seed=0, num_processes=1):
     return starts
 
 
-def assert_is_an_epoch(starts):
-    """Eleven windows of 7 tokens, one after the other, of the 12 and a bit that the text has."""
-    first = min(starts)
-    assert first in range(12)
-    assert sorted(starts) == [first + 7 * window for window in range(11)]
-
-
 def test_an_epoch_reads_each_token_once_and_the_next_one_elsewhere_in_another_order():
     starts = [start for step in range(176) for start in starts_of(step)]
     epochs = [starts[11 * epoch : 11 * epoch + 11] for epoch in range(64)]
     for epoch in epochs:
-        assert_is_an_epoch(epoch)
+        first = min(epoch)
+        # Windows of 7 tokens, one after the other, of the 12 and a bit that the text has.
+        assert first in range(12)
+        assert sorted(epoch) == [first + 7 * window for window in range(11)]
     orders = {tuple((start - min(epoch)) // 7 for start in epoch) for epoch in epochs}
     assert len(orders) == len(epochs)
     assert {min(epoch) for epoch in epochs} > {0, 11}, "windows begin at the same places each time"

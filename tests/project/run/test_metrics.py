@@ -9,6 +9,7 @@ from cs_basics.run.metrics import (
     MetricsLog,
     format_duration,
     read_metrics,
+    read_samples,
 )
 
 
@@ -21,13 +22,19 @@ def test_a_broken_line_is_warned_of_once(tmp_path, caplog, line):
     assert caplog.text.count("not a row") == 1
 
 
-def test_resuming_drops_the_rows_of_lost_updates_and_the_torn_line(tmp_path):
+def test_resuming_drops_what_is_of_lost_updates_and_the_torn_line(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    before = '{"step": 1}\n{"step": 5}\n'
-    path.write_text(before + '{"step": 6}\n{"st')
-    with MetricsLog(path, num_bytes=len(before)) as log:
+    with MetricsLog(path) as log:
+        log.log({"step": 5, "train/loss": 2.0})
+        log.log_sample(5, "Once\nupon <a> time \u2603")
+        num_bytes = log.sync()
+    with path.open("a") as file:
+        file.write('{"step": 6}\n{"st')
+    with MetricsLog(path, num_bytes) as log:
         log.log({"step": 6, "train/loss": 1.0})
-    assert read_metrics(path) == [{"step": 1}, {"step": 5}, {"step": 6, "train/loss": 1.0}]
+        assert log.samples == read_samples(path) == [(5, "Once\nupon <a> time \u2603")]
+    assert read_metrics(path) == log.rows
+    assert log.rows == [{"step": 5, "train/loss": 2.0}, {"step": 6, "train/loss": 1.0}]
 
 
 def test_a_file_that_lost_more_than_the_checkpoint_allows_goes_on_after_a_whole_line(

@@ -37,20 +37,15 @@ def alone(tmp_path_factory):
     return folder
 
 
-def said_of(folder, *configs):
-    """Train in a process of its own; return its last lines, one of each configuration."""
-    given = json.dumps([config.to_json() for config in configs])
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = python("-c", TRAIN, cwd=folder, env=environment, input=given)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-len(configs) :]
-
-
 def test_a_run_needs_neither_another_room_nor_a_module_that_windows_lacks(alone, tiny_config):
     config = tiny_config.replace(max_steps=2, fast="off", order="epochs")
     other = config.replace(run_dir=config.run.run_dir.with_name("other"))
     lacking = [other.replace(**{name: value}) for name, value in NEEDED.items()]
-    assert said_of(alone, config, *lacking) == ["True"] + [
+    given = json.dumps([each.to_json() for each in (config, *lacking)])
+    environment = {**os.environ, "PYTHONPATH": str(alone)}
+    done = python("-c", TRAIN, cwd=alone, env=environment, input=given)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1 - len(NEEDED) :] == ["True"] + [
         f"{name}={value} needs cs_basics/{NEEDED_OF.get(name, 'variants')}, "
         "which this edition leaves out: leave the option out, or take a preset without it, "
         "such as stories"

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -33,26 +34,12 @@ def change(old, new, path):
     path.write_bytes(content.replace(old, new))
 
 
-def cut(size, path):
-    path.write_bytes(path.read_bytes()[:size])
+def resize(size, path):
+    os.truncate(path, size if size >= 0 else path.stat().st_size + size)
 
 
 def end_in(token_id, path):
     path.write_bytes(path.read_bytes()[:-2] + token_id.to_bytes(2, "little"))
-
-
-def enlarge(size, path):
-    os.truncate(path, size)
-
-
-def remove(path):
-    path.unlink()
-
-
-def setting(section, name, value, path):
-    content = json.loads(path.read_text())
-    content["settings"][section][name] = value
-    path.write_text(json.dumps(content))
 
 
 def field(path, **values):
@@ -78,32 +65,33 @@ TOKENS, CHECKPOINT = "run/tokens/valid.bin", "run/checkpoints/step-00000020.pt"
 LLAMA, WEIGHTS = "llama/config.json", "llama/model.safetensors"
 Q_PROJ = "model.layers.1.self_attn.q_proj.weight"
 DAMAGED = [
-    (CONFIG, partial(cut, 40), "config.json is not a JSON file"),
-    (CONFIG, partial(enlarge, MAX_DESCRIPTION_BYTES + 1), "config.json has 100,000,001 bytes"),
-    (CONFIG, partial(setting, "model", "num_layers", 10**9), "describes a model of at least"),
-    (CONFIG, partial(setting, "model", "vocab_size", 10**9), "describes a model of at least"),
-    (CONFIG, partial(setting, "model", "d_model", {"d_model": 1}), "cannot be read: d_model="),
-    (CONFIG, partial(setting, "data", "batch_size", -1), "cannot be read: batch_size="),
-    (CONFIG, partial(setting, "model", "context_length", 10**9), "cannot be read: context_length="),
-    (CONFIG, partial(setting, "model", "d_ff", 96), "[96, 32]"),
+    (CONFIG, partial(resize, 40), "config.json is not a JSON file"),
+    (CONFIG, partial(resize, MAX_DESCRIPTION_BYTES + 1), "config.json has 100,000,001 bytes"),
+    (CONFIG, partial(change, b'layers": ', b'layers": 100000000'), "a model of at least"),
+    (CONFIG, partial(change, b'vocab_size": ', b'vocab_size": 1000000'), "a model of at least"),
+    (CONFIG, partial(change, b'd_model": 32', b'd_model": {}'), "cannot be read: d_model="),
+    (CONFIG, partial(change, b'batch_size": ', b'batch_size": -'), "cannot be read: batch_size="),
+    (CONFIG, partial(change, b'length": ', b'length": 10000000'), "be read: context_length="),
+    (CONFIG, partial(change, b'd_ff": 64', b'd_ff": 96'), "[96, 32]"),
     (VOCAB, partial(replace, b"{"), "vocab.json is not a JSON file"),
     (VOCAB, partial(replace, b"[" * 100_000), "vocab.json is nested too deeply"),
     (VOCAB, partial(replace, b'{"a": "b"}'), "must give each token an integer, not 'b'"),
     (VOCAB, partial(replace, b'{"a": 0, "b": 0}'), "vocab.json gives the same id"),
-    (VOCAB, remove, "vocab.json"),
+    (VOCAB, Path.unlink, "vocab.json"),
     (MERGES, partial(replace, b"#version: 0.2\na b\nabc\n"), "merges.txt line 3"),
     ("run/tokenizer/special_tokens.json", partial(replace, b"3"), "is not a list of strings"),
-    (CHECKPOINT, partial(enlarge, 1 << 40), "damaged or not a checkpoint"),
-    (TOKENS, partial(cut, -1), "bytes where"),
-    (TOKENS, partial(cut, 500), "not a token file"),
+    (CHECKPOINT, partial(resize, 1 << 40), "damaged or not a checkpoint"),
+    (TOKENS, partial(resize, -1), "bytes where"),
+    (TOKENS, partial(resize, 500), "not a token file"),
     (TOKENS, partial(replace, b"Once upon a time " * 100), "not a token file"),
     (TOKENS, partial(change, b'"version": 1', b'"version": 9'), "version 9 of the format, not 1"),
     (TOKENS, partial(change, b'"uint16"', b'"uint32"'), "damaged header"),
     (TOKENS, partial(change, b'"num_tokens": ', b'"num_tokens":-'), "damaged header"),
+    (TOKENS, partial(change, b'checksum": "', b'checksum":"0'), "encoded by the tokenizer 0"),
     (TOKENS, partial(replace, MAGIC + b"[" * 1007), "damaged header"),
     (TOKENS, partial(end_in, 1299), "1299, but the vocabulary ends at 299"),
-    (LLAMA, remove, "holds no config.json: give"),
-    (LLAMA, partial(cut, 40), "config.json is not a JSON file"),
+    (LLAMA, Path.unlink, "holds no config.json: give"),
+    (LLAMA, partial(resize, 40), "config.json is not a JSON file"),
     (LLAMA, partial(field, model_type="gpt2"), 'model_type="gpt2"'),
     (LLAMA, partial(field, model_type="qwen2"), "attention has biases"),
     (LLAMA, partial(field, hidden_size=...), "hidden_size is missing"),
@@ -112,15 +100,15 @@ DAMAGED = [
     (LLAMA, partial(field, attention_bias=True), "attention_bias=true"),
     (LLAMA, partial(field, head_dim=16), "(64, 32)"),
     (LLAMA, partial(field, vocab_size=290), "vocab_size=290"),
-    (WEIGHTS, remove, "holds no model.safetensors: fetch"),
-    (WEIGHTS, partial(cut, 5_000), "model.safetensors is damaged"),
+    (WEIGHTS, Path.unlink, "holds no model.safetensors: fetch"),
+    (WEIGHTS, partial(resize, 5_000), "model.safetensors is damaged"),
     (WEIGHTS, partial(weights, left_out=[Q_PROJ]), f"no weight {Q_PROJ}"),
     (WEIGHTS, partial(weights, added={f"{Q_PROJ}s": torch.ones(32)}), "has a weight"),
     (WEIGHTS, partial(weights, added={Q_PROJ: torch.ones(32, 16)}), "(32, 16)"),
     (WEIGHTS, partial(weights, added={Q_PROJ: torch.ones(32, 32).char()}), "as I8"),
     (WEIGHTS, partial(index_of, "../run/x"), "no file of this folder"),
     (WEIGHTS, partial(index_of, "none.safetensors"), "none.safetensors"),
-    ("llama/tokenizer.json", partial(cut, 500), "tokenizer.json is not a JSON file"),
+    ("llama/tokenizer.json", partial(resize, 500), "tokenizer.json is not a JSON file"),
 ]
 """A file, what is done to it, and what the line says."""
 

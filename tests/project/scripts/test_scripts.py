@@ -6,7 +6,6 @@ import os
 import random
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,8 @@ from processes import ROOT, python
 from cs_basics.fast.attention import FusedAttention
 from cs_basics.fast.text.tokenizer import FastTokenizer
 from cs_basics.run import corpus
-from cs_basics.run.checkpoint_file import write_checkpoint
 from cs_basics.run.folder import RunFolder
 from cs_basics.run.metrics import read_metrics
-from cs_basics.run.optimizer import make_optimizer
 from cs_basics.settings.presets import PRESETS
 
 SCRIPTS = sorted(
@@ -64,39 +61,6 @@ def test_a_run_that_was_better_before_its_end_says_so(train, trained):
     RunFolder(trained).best.write_text(json.dumps(note))
     result = train("--resume")
     assert "overfitted: at step 15 the loss was 0.5000" in result.out
-
-
-def test_the_best_checkpoint_is_taken_if_it_is_asked_for(succeeds, trained, texts, tmp_path):
-    folder = RunFolder(trained)
-
-    def results(*flags):
-        asked = ["--temperature", "0", "--max-tokens", "8"]
-        written = succeeds("generate", trained, *asked, *flags)
-        asked = ["--text", texts[1], "--json", "--dtype", "float32"]
-        measured = succeeds("evaluate", trained, *asked, *flags)
-        succeeds("share", trained, "--out", tmp_path / "page.html", "--overwrite", *flags)
-        shutil.rmtree(tmp_path / "llama", ignore_errors=True)
-        succeeds("export", trained, "--out", tmp_path / "llama", *flags)
-        page = (tmp_path / "page.html").read_text()
-        return {
-            "generate": written.out,
-            "evaluate": round(json.loads(measured.out)["loss"], 3),
-            "share": hash(re.search(r'id="weights">([^<]+)<', page)[1]),
-            "export": hash((tmp_path / "llama" / "model.safetensors").read_bytes()),
-        }
-
-    alone = results()
-    note = {"checkpoint": folder.all_checkpoints()[-1].name, "validation_loss": 0.5}
-    folder.best.write_text(json.dumps(note))
-    # A later one, which expects the contrary.
-    model = folder.load_model()
-    model.lm_head.weight.detach().neg_()
-    optimizer = make_optimizer(model, folder.read_config())
-    write_checkpoint(folder.checkpoint_of(21), model, optimizer, 21)
-    latest = results()
-    assert results("--checkpoint", "best") == alone
-    for name, result in alone.items():
-        assert latest[name] != result, name
 
 
 def test_a_text_that_ends_harder_than_it_begins_is_not_overfitting(
@@ -168,15 +132,6 @@ def test_prompts_that_the_model_reads_otherwise_are_hinted_at(script, trained):
     told = script(*write, "Once upon a time" * 100).err
     read = RunFolder(trained).read_config().model.context_length
     assert f"tokens, and the model reads the last {read}" in told
-
-
-def test_what_is_odd_about_a_text_is_said_before_training(train, texts, tmp_path):
-    (odd := tmp_path / "odd.txt").write_text("A story.\nAnother one.\n" * 20)
-    (small := tmp_path / "small.txt").write_bytes(texts[0].read_bytes()[:900])
-    given = ["--train-text", small, "--valid-text", odd, "--batch-size", "64", "--max-steps", "1"]
-    result = train(*given)
-    for told in (r"odd.txt: no <\|endoftext\|>", r"small.txt: \d+ tokens, but one batch has"):
-        assert re.search(told, result.out)
 
 
 @pytest.mark.usefixtures("no_pictures")
