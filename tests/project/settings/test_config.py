@@ -15,7 +15,6 @@ DEBUG = PRESETS["debug"][1]
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"d_model": 100, "num_heads": 16}, "d_model=100 is not divisible by num_heads=16"),
         ({"d_model": 60, "num_heads": 4}, "heads of odd size 15"),
         ({"vocab_size": 256}, "vocab_size=256 must be at least 257"),
         ({"max_steps": None}, "needs an end"),
@@ -45,12 +44,6 @@ def test_a_preset_survives_json_in_which_an_integer_serves_as_a_float(name):
     assert TrainConfig.from_json(values) == config
 
 
-def changed_json(section, **changes):
-    values = DEBUG.to_json()
-    values[section] = values.get(section, {}) | changes
-    return values
-
-
 @pytest.mark.parametrize(
     ("section", "changes", "message"),
     [
@@ -65,8 +58,10 @@ def changed_json(section, **changes):
     ],
 )
 def test_json_of_another_kind_is_refused(section, changes, message):
+    values = DEBUG.to_json()
+    values[section] = values.get(section, {}) | changes
     with pytest.raises(ValueError, match=message):
-        TrainConfig.from_json(changed_json(section, **changes))
+        TrainConfig.from_json(values)
 
 
 def test_a_choice_that_an_older_configuration_does_not_name_is_the_books():

@@ -47,20 +47,14 @@ def test_feed_forward_variants_have_nearly_the_same_number_of_weights():
     assert sizes == pytest.approx(dict.fromkeys(sizes, sizes["swiglu"]), rel=0.01)
 
 
-def test_batch_sizes_warm_up_over_the_same_number_of_sequences():
-    sequences = BASE.optim.warmup_steps * BASE.data.batch_size
-    for name, config in variants_of("batch", BASE).items():
-        optim, size = config.optim, config.data.batch_size
-        assert optim.warmup_steps * size == pytest.approx(sequences, rel=0.05), name
-        if name.endswith("same-lr"):
-            assert optim.lr == BASE.optim.lr
-        else:
-            assert optim.lr**2 / size == pytest.approx(BASE.optim.lr**2 / BASE.data.batch_size)
-
-
-def test_batch_sizes_read_as_many_sequences():
+def test_batch_sizes_read_as_many_sequences_and_warm_up_over_as_many():
     base = BASE.replace(max_steps=200)
+    size = base.data.batch_size
     for name, config in variants_of("batch", base).items():
+        optim, ratio = config.optim, config.data.batch_size / size
         read = config.run.max_steps * config.data.batch_size
-        assert read == pytest.approx(200 * base.data.batch_size, abs=config.data.batch_size), name
+        assert read == pytest.approx(200 * size, abs=config.data.batch_size), name
+        assert optim.warmup_steps * ratio == pytest.approx(base.optim.warmup_steps, rel=0.05), name
+        rate = base.optim.lr if name.endswith("same-lr") else base.optim.lr * ratio**0.5
+        assert optim.lr == pytest.approx(rate), name
     assert all(config.run.max_steps is None for config in variants_of("batch", BASE).values())

@@ -1,9 +1,10 @@
 """The report repeats the results, and says of each run how it ended."""
 
 import re
+from dataclasses import replace
 
 import pytest
-from ablation_results import BASE, LOST, RUNS, run_of
+from ablation_results import BASE, LOST, RESULT, RUNS, run_of
 
 from cs_basics.study.ablation_report import write_report
 
@@ -53,13 +54,16 @@ def test_a_variant_that_lost_one_seed_is_not_compared(report):
 def test_what_is_missing_is_said_and_texts_with_markup_stay_texts(report, tmp_path):
     nasty = tmp_path / "<b>x</b>.txt"
     crash = "crashed (exit code -9): <killed>"
+    dull = [run_of(f"dull {loss}", 0, replace(RESULT, loss=loss)) for loss in (6.1, None)]
     page = report(
-        [*RUNS[:2], run_of("b", 0, None), run_of("c", 0, None, crash=crash)],
+        [*RUNS[:2], run_of("b", 0, None), run_of("c", 0, None, crash=crash), *dull],
         BASE.replace(train_text=nasty, valid_text=nasty),
     )
-    assert "(2 of 4 runs are done)" in page
+    assert "(4 of 6 runs are done)" in page
     assert cells(page, "b")[-1] == "not run yet"
     assert cells(page, "c")[-1] == "crashed (exit code -9): &lt;killed&gt;"
+    for run in dull:
+        assert cells(page, run.variant)[-1] == "no better than token frequencies"
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
 

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from cs_basics.fast.cached import DecodingLM, KVCache
 from cs_basics.functional import cross_entropy
+from cs_basics.run.speed import flops_per_token
 from cs_basics.settings.model import ModelConfig
 from cs_basics.settings.presets import PRESETS
 from cs_basics.study import accounting
@@ -59,6 +60,7 @@ def test_training_flops_are_those_that_pytorch_counts(batch_size):
     with FlopCounterMode(display=False) as counter:
         cross_entropy(model(ids), ids).backward()
     assert total(accounting.training_flops(PLAIN, batch_size)) == counter.get_total_flops()
+    assert flops_per_token(model, PLAIN) * ids.numel() == counter.get_total_flops()
 
 
 @pytest.mark.parametrize("position", [0, 5, 23])
@@ -106,17 +108,13 @@ def test_activations_are_what_autograd_keeps(config):
     config = dataclasses.replace(config, vocab_size=512, context_length=48, d_model=64, d_ff=176)
     memory = accounting.training_memory(config, batch_size=3)
     counted = sum(size for part, size in memory.items() if part.startswith("activations"))
+    held = memory["weights"] + memory["gradients"] + memory["optimizer state"]
+    assert held == 16 * total(accounting.parameters(config)), "four numbers per parameter"
     # The gradients of the loss's arrays come later.
     counted -= memory["activations: logits and loss"] // 2
     # What is left out: one number per position and norm, or per position and head.
     kept = bytes_kept(config, 3)
     assert 0.98 * kept < counted < kept
-
-
-def test_training_holds_four_numbers_per_parameter_besides_activations():
-    memory = accounting.training_memory(PLAIN, batch_size=1)
-    count = total(accounting.parameters(PLAIN))
-    assert memory["weights"] + memory["gradients"] + memory["optimizer state"] == 16 * count
 
 
 def test_inference_memory_holds_the_cache_that_generation_makes(config):

@@ -77,8 +77,6 @@ def test_a_model_is_as_before_afterwards(model):
     model.train()
     read(model, IDS, 0)
     assert model.training
-    assert cs_basics.attention.scaled_dot_product_attention is scaled_dot_product_attention
-    assert not any(module._forward_pre_hooks for module in model.modules())
     with pytest.raises(ValueError, match="longer than"):
         read(model, torch.zeros(1, 9, dtype=torch.long), 0)
     assert cs_basics.attention.scaled_dot_product_attention is scaled_dot_product_attention
