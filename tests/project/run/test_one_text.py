@@ -39,12 +39,12 @@ def test_a_run_of_one_text_trains_on_its_parts_and_resumes_without_it(
     tiny_config, tmp_path, caplog
 ):
     text = tmp_path / "my text.txt"
-    text.write_text(tiny_config.data.train_text.read_text()[:30_000])
+    text.write_text(tiny_config.data.train_text.read_text()[:6_000])
     config = tiny_config.replace(
-        text=text, train_text=None, valid_text=None, max_steps=2, batch_size=1024
+        text=text, train_text=None, valid_text=None, max_steps=2, batch_size=128
     )
     train_run(config)
-    assert "tokens, but one batch has 32,768, and repeats what it holds" in caplog.text
+    assert "tokens, but one batch has 4,096, and repeats what it holds" in caplog.text
     assert "tokens: a loss on so few says little" in caplog.text
     assert caplog.text.count("valid.txt: ") == 1, "of a part nothing is said that was said of all"
     parts = [folder_of(config).corpus / name for name in ("train.txt", "valid.txt")]

@@ -124,7 +124,6 @@ def uncompiled(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "at_step"),
     [
-        ({"fast": "off"}, 12),
         ({"fast": "auto", "order": "epochs"}, 20),
         ({"fast": "auto", "optimizer": "muon"}, 15),
         ({"schedule": "linear", "dropout": 0.2}, 15),
