@@ -98,11 +98,11 @@ def fast_twin(model):
     return twin
 
 
-def batch_of(*shape, vocab_size=50):
+def batch_of(*shape):
     """Return ids and targets."""
     rows, seq = shape
     generator = torch.Generator().manual_seed(1)
-    ids = torch.randint(vocab_size, (rows, seq + 1), generator=generator)
+    ids = torch.randint(SIZES["vocab_size"], (rows, seq + 1), generator=generator)
     return ids[:, :-1], ids[:, 1:]
 
 

@@ -6,15 +6,13 @@ import pytest
 import torch
 from attention_checks import definition, results
 from processes import python
-from small_models import batch_of, loss_and_gradients
+from small_models import batch_of, fast_twin, loss_and_gradients, small_model
 
-from cs_basics.fast import accelerate
 from cs_basics.fast.attention import rotate_half_split
 from cs_basics.fast.loss import loss_function
 from cs_basics.fast.native import attention_kernel
 from cs_basics.fast.native.attention_kernel import rotated_causal_attention, use_kernel
 from cs_basics.fast.rope import TabledRoPE
-from cs_basics.settings.model import ModelConfig
 from cs_basics.variants.model import Transformer
 
 pytestmark = [
@@ -182,15 +180,8 @@ def test_what_it_would_read_out_of_bounds_is_refused(width, dtype, positions, he
         rotated_causal_attention(torch.zeros(1, 5, width, dtype=dtype), *angles, *heads)
 
 
-SIZES = {
-    "vocab_size": 300, "context_length": 100, "d_model": 64, "d_ff": 64, "num_layers": 1,
-    "num_heads": 2,
-}  # fmt: skip
-
-
 def fast_model(**change):
-    torch.manual_seed(0)
-    return accelerate(Transformer)(ModelConfig(**{**SIZES, **change}))
+    return fast_twin(small_model(**{"d_model": 64, "num_heads": 2, "num_layers": 1} | change))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +194,7 @@ def fast_model(**change):
 )
 def test_a_model_keeps_its_loss_and_gradients_also_compiled(dtype, change):
     torch._dynamo.reset()  # It gives up after a few models.
-    model, batch = fast_model(**change), batch_of(3, 100, vocab_size=300)
+    model, batch = fast_model(**change), batch_of(3, 100)
     loss_of = loss_function(model, dtype, num_positions=300)
     expected = loss_and_gradients(model, batch, loss_of)
     assert use_kernel(model)

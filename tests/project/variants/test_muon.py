@@ -66,14 +66,6 @@ def test_it_makes_the_updates_of_pytorch(monkeypatch):
         assert (one - other).norm() < 0.04 * (one - start).norm()
 
 
-def test_in_bfloat16_the_result_is_nearly_the_same():
-    torch.manual_seed(0)
-    x, coefficients = torch.randn(50, 4, 64), minimax(3)
-    exact = orthogonalised(x, coefficients)
-    rounded = orthogonalised_in_place(x.bfloat16(), coefficients).float()
-    assert (rounded - exact).norm() < 0.02 * exact.norm()
-
-
 @pytest.mark.parametrize("num_steps", range(1, 9))
 def test_in_bfloat16_nothing_diverges(num_steps):
     # Of so many small matrices some have singular values at the very ends of the intervals.
