@@ -26,7 +26,7 @@ from cs_basics.run.folder import RunFolder, step_of
 from cs_basics.run.metrics import read_metrics
 from cs_basics.run.random_state import random_states, seed_all
 from cs_basics.run.run import train_run
-from cs_basics.run.stopping import StopSignals, TrainingStoppedError
+from cs_basics.run.stopping import SIGNALS, StopSignals, TrainingStoppedError
 
 UNLIMITED = resource.RLIM_INFINITY
 
@@ -110,31 +110,27 @@ def test_the_random_states_go_on_too(tiny_config, before_update):
 
 
 def test_handlers_are_put_back_and_only_a_later_ctrl_c_ends_at_once(monkeypatch):
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    # What is ignored at the start, as a closed terminal under nohup, stays ignored.
+    usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = [signal.getsignal(number) for number in SIGNALS]
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    with StopSignals() as stop:
-        assert stop.received == 0
-        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
-            os.kill(os.getpid(), number)
-        assert stop.received == signal.SIGINT
-        now += 0.9  # torchrun has forwarded the first press by then; nobody presses again so soon.
-        os.kill(os.getpid(), signal.SIGINT)
-        now += 0.2
-        os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-    assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-
-
-def test_what_is_ignored_at_the_start_stays_ignored():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with StopSignals() as stop:
             os.kill(os.getpid(), signal.SIGHUP)
-            assert not stop.received
+            assert stop.received == 0
+            for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), number)
+            assert stop.received == signal.SIGINT
+            now += 0.9  # torchrun has forwarded the first press by then; nobody presses so soon.
+            os.kill(os.getpid(), signal.SIGINT)
+            now += 0.2
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        assert before == [signal.getsignal(number) for number in SIGNALS]
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGHUP, usual)
 
 
 def test_a_damaged_checkpoint_is_skipped_with_a_line(tiny_config, finished, caplog):
