@@ -1,6 +1,15 @@
 """Submissions with odd answers, odd objects and odd output."""
 
-from attacks.attack import ONCE, RIGHT, changes, define_softmax, softmax_does
+from attacks.attack import (
+    ADAPTERS,
+    ONCE,
+    PACKAGE,
+    RIGHT,
+    ends_with,
+    has_files,
+    softmax_does,
+    source,
+)
 
 softmax_does(
     "nan everywhere",
@@ -214,11 +223,13 @@ softmax_does(
 )
 
 
-@changes("imports what others use")
-def imports_what_others_use(folder):
-    text = "import matplotlib\nimport wandb\n\nrun = wandb.init\n"
-    (folder / "student_lm" / "logging_of_runs.py").write_text(text)
-    define_softmax(folder, RIGHT, "import student_lm.logging_of_runs")
+has_files(
+    "imports what others use",
+    {
+        f"{PACKAGE}/logging_of_runs.py": "import matplotlib\nimport wandb\n\nrun = wandb.init\n",
+        ADAPTERS: ends_with(source(RIGHT, f"import {PACKAGE}.logging_of_runs")),
+    },
+)
 
 
 softmax_does(

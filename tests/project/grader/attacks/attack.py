@@ -100,6 +100,25 @@ def softmax_does(
     ATTACKS.append(Attack(name, change, Expected(**expected), code, seen, needs_sandbox))
 
 
+Text = str | bytes | Callable[[str], str | bytes]
+
+
+def has_files(name: str, files: dict[str, Text], **expected):
+    """Declare a right submission with these files, each given or made of the text that it has."""
+
+    def change(folder):
+        for path, text in files.items():
+            made = text((folder / path).read_text(encoding="utf-8")) if callable(text) else text
+            write_files(folder, {path: made})
+
+    ATTACKS.append(Attack(name, change, Expected(**expected)))
+
+
+def ends_with(text: str) -> Text:
+    """Let a file end with more lines."""
+    return lambda was: f"{was}\n\n{text}"
+
+
 def define_softmax(folder: Path, body: str, at_import: str = "") -> None:
     """Let the adapters end with another run_softmax, which hides the right one."""
     add_to_adapters(folder, source(body, at_import))
@@ -117,8 +136,11 @@ def add_to_adapters(folder: Path, text: str) -> None:
         file.write(f"\n\n{text}")
 
 
+ADAPTERS, FUNCTIONS = "tests/adapters.py", f"{PACKAGE}/functional.py"
+
+
 def adapters_of(folder: Path) -> Path:
-    return folder / "tests" / "adapters.py"
+    return folder / ADAPTERS
 
 
 LAST_IMPORT = "from torch import Tensor\n"

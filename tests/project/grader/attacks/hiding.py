@@ -1,6 +1,6 @@
 """Submissions that do where nobody looks what they may not do, or that keep others from looking."""
 
-from attacks.attack import ONCE, RIGHT, changes, define_softmax, softmax_does
+from attacks.attack import ADAPTERS, ONCE, RIGHT, ends_with, has_files, softmax_does, source
 
 LOST = {"lost": ("softmax",)}
 HERE = r"tests/adapters\.py:\d+"
@@ -116,25 +116,27 @@ open("/proc/self/mem", "r+b", 0).close()
 )
 
 
-@changes("keeps source in a data file", policy=(rf"needs review exec {HERE}",))
-def keeps_source_in_a_data_file(folder):
-    (folder / "tests" / "data.txt").write_text("def double(x):\n    return 2 * x\n")
-    define_softmax(
-        folder,
-        "assert DATA.double(1) == 2\n" + RIGHT,
-        "DATA = type(__spec__.loader)('data', __file__.replace('adapters.py', 'data.txt'))"
-        ".load_module()",
-    )
-
-
-@changes("writes source and imports it", policy=(rf"needs review exec {HERE}",))
-def writes_source_and_imports_it(folder):
-    define_softmax(
-        folder,
-        "import written\nassert written.double(1) == 2\n" + RIGHT,
-        "with open(__file__.replace('adapters.py', 'written.py'), 'w') as file:\n"
-        "    file.write('def double(x): return 2 * x')",
-    )
+has_files(
+    "keeps source in a data file",
+    {
+        "tests/data.txt": "def double(x):\n    return 2 * x\n",
+        ADAPTERS: ends_with(
+            source(
+                "assert DATA.double(1) == 2\n" + RIGHT,
+                "DATA = type(__spec__.loader)('data', __file__.replace('adapters.py', 'data.txt'))"
+                ".load_module()",
+            )
+        ),
+    },
+    policy=(rf"needs review exec {HERE}",),
+)
+softmax_does(
+    "writes source and imports it",
+    "import written\nassert written.double(1) == 2\n" + RIGHT,
+    at_import="with open(__file__.replace('adapters.py', 'written.py'), 'w') as file:\n"
+    "    file.write('def double(x): return 2 * x')",
+    policy=(rf"needs review exec {HERE}",),
+)
 
 
 REACH = """

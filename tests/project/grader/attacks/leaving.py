@@ -4,22 +4,18 @@ import os
 import time
 from pathlib import Path
 
-from attacks.attack import ONCE, RIGHT, adapters_of, changes, softmax_does
+from attacks.attack import ADAPTERS, ONCE, RIGHT, has_files, softmax_does
 
 MARK = "left-behind-by-an-attack"
 ONE_ITEM = {"partly": ("softmax",)}
 
 
-@changes(
+has_files(
     "exits during import",
+    {ADAPTERS: lambda was: f"import os\n\nos._exit(0)\n{was}"},
     lost=("silu", "softmax"),
     note="(left|exited) during import",
 )
-def exits_during_import(folder):
-    path = adapters_of(folder)
-    path.write_text("import os\n\nos._exit(0)\n" + path.read_text())
-
-
 ENDS = "exited with status 0"
 softmax_does("ends", "import os\nos._exit(0)", lost=("softmax",), message=ENDS, seen=ENDS)
 

@@ -7,7 +7,16 @@ import os
 import zipfile
 from pathlib import Path
 
-from attacks.attack import PACKAGE, adapters_of, add_to_adapters, changes, softmax_does
+from attacks.attack import (
+    ADAPTERS,
+    FUNCTIONS,
+    PACKAGE,
+    adapters_of,
+    changes,
+    ends_with,
+    has_files,
+    softmax_does,
+)
 
 BOTH = ("silu", "softmax")
 
@@ -84,16 +93,18 @@ def without_adapters(folder):
     adapters_of(folder).rename(folder / "tests" / "adapter.py")
 
 
-@changes("one adapter is missing", lost=("softmax",), message="run_softmax")
-def one_adapter_is_missing(folder):
-    add_to_adapters(folder, "del run_softmax\n")
-
-
-@changes("a parameter has another name", lost=("softmax",), message="unexpected keyword")
-def a_parameter_has_another_name(folder):
-    add_to_adapters(folder, "def run_softmax(x, axis):\n    return softmax(x, axis)\n")
-
-
+has_files(
+    "one adapter is missing",
+    {ADAPTERS: ends_with("del run_softmax\n")},
+    lost=("softmax",),
+    message="run_softmax",
+)
+has_files(
+    "a parameter has another name",
+    {ADAPTERS: ends_with("def run_softmax(x, axis):\n    return softmax(x, axis)\n")},
+    lost=("softmax",),
+    message="unexpected keyword",
+)
 softmax_does(
     "one adapter is not written",
     "raise NotImplementedError",
@@ -137,15 +148,12 @@ for name, change, note in (
 ):
     is_fatal = note and "line 1" not in note
 
-    @changes(name, lost=BOTH if is_fatal else (), note=note, any_policy="brackets" in name)
-    def rewrite(folder, change=change):
-        path = folder / PACKAGE / "functional.py"
-        path.write_bytes(change(path.read_text(encoding="utf-8")))
+    lost = {"lost": BOTH if is_fatal else ()}
+    has_files(name, {FUNCTIONS: change}, note=note, any_policy="brackets" in name, **lost)
 
-
-@changes(
-    "null bytes in the adapters", lost=BOTH, note=r"^tests/adapters\.py: line \d+: .*null bytes"
+has_files(
+    "null bytes in the adapters",
+    {ADAPTERS: after(b"\n\0\n")},
+    lost=BOTH,
+    note=r"^tests/adapters\.py: line \d+: .*null bytes",
 )
-def null_bytes_in_the_adapters(folder):
-    with adapters_of(folder).open("ab") as file:
-        file.write(b"\n\0\n")

@@ -1,6 +1,6 @@
 """Operators that are not allowed, attempts to use them unseen, and what only looks like one."""
 
-from attacks.attack import PACKAGE, RIGHT, changes, define_softmax, softmax_does
+from attacks.attack import ADAPTERS, FUNCTIONS, PACKAGE, RIGHT, ends_with, has_files, softmax_does
 
 LOST = {"lost": ("softmax",)}
 HERE = r"tests/adapters\.py:\d+"
@@ -48,36 +48,33 @@ for name, body, operator in (
     )
 
 
-@changes(
+has_files(
     "SiLU by a scripted function",
+    {
+        ADAPTERS: ends_with(
+            "@torch.jit.script\ndef scripted(x: torch.Tensor):\n"
+            "    return torch.nn.functional.silu(x)\n\n\n"
+            "def run_silu(in_features):\n    return scripted(in_features)\n"
+        )
+    },
     lost=("silu",),
     policy=(r"forbidden torch\.nn\.functional\.silu tests/adapters\.py:\d+",),
     message="silu",
 )
-def silu_by_a_scripted_function(folder):
-    from attacks.attack import add_to_adapters
-
-    add_to_adapters(
-        folder,
-        "@torch.jit.script\ndef scripted(x: torch.Tensor):\n"
-        "    return torch.nn.functional.silu(x)\n\n\n"
-        "def run_silu(in_features):\n    return scripted(in_features)\n",
-    )
 
 
-@changes(
+def with_torchs_silu(text):
+    assert "return x * torch.sigmoid(x)" in text
+    return text.replace("return x * torch.sigmoid(x)", "return torch.nn.functional.silu(x)")
+
+
+has_files(
     "SiLU in the package",
+    {FUNCTIONS: with_torchs_silu},
     lost=("silu",),
     policy=(rf"forbidden torch\.nn\.functional\.silu {PACKAGE}/functional\.py:\d+",),
     message=r"torch\.nn\.functional\.silu is not allowed here.*functional\.py, line \d+",
 )
-def silu_in_the_package(folder):
-    path = folder / PACKAGE / "functional.py"
-    text = path.read_text()
-    assert "return x * torch.sigmoid(x)" in text
-    path.write_text(
-        text.replace("return x * torch.sigmoid(x)", "return torch.nn.functional.silu(x)")
-    )
 
 
 softmax_does(
@@ -126,11 +123,9 @@ softmax_does(
 )
 
 
-@changes("only looks forbidden")
-def only_looks_forbidden(folder):
-    define_softmax(
-        folder,
-        '''
+softmax_does(
+    "only looks forbidden",
+    '''
 """As torch.softmax and F.softmax do; see torch.nn.functional.silu and nn.RMSNorm."""
 # return torch.softmax(in_features, dim)
 text = "torch.nn.functional.scaled_dot_product_attention"
@@ -139,7 +134,7 @@ layer = Softmax(dim)
 exp = layer(in_features) + 0 * gate.sum().nan_to_num() * len(text) * 0
 return exp.to(in_features.dtype)
 ''',
-        '''
+    at_import='''
 class RMSNorm(torch.nn.Module):
     """Not that of torch."""
 
@@ -158,7 +153,7 @@ class Softmax(torch.nn.Module):
     def forward(self, x):
         return self.softmax(x)
 ''',
-    )
+)
 
 
 softmax_does(
@@ -182,11 +177,11 @@ class Softmax(torch.autograd.Function):
 )
 
 
-@changes("uses torch's softmax where nobody examines")
-def compares_with_torch(folder):
-    path = folder / PACKAGE / "functional.py"
-    path.write_text(
-        path.read_text()
-        + "\n\ndef difference(x):\n"
-        + "    return (torch.softmax(x, -1) - softmax(x, -1)).abs().max()\n"
-    )
+has_files(
+    "uses torch's softmax where nobody examines",
+    {
+        FUNCTIONS: ends_with(
+            "def difference(x):\n    return (torch.softmax(x, -1) - softmax(x, -1)).abs().max()\n"
+        )
+    },
+)
