@@ -126,7 +126,7 @@ def remarkable(results: list[Result]) -> list[str]:
 
 def said(result: Result) -> str:
     """Return what a case was told."""
-    return result.error or "\n".join(f.message for f in result.failures) or "all items passed"
+    return result.error or "\n".join(f["message"] for f in result.failures) or "all items passed"
 
 
 if __name__ == "__main__":

@@ -17,15 +17,6 @@ CONTROL = "The same call"
 
 
 @dataclass(frozen=True)
-class Failure:
-    """An item that failed, and what it said."""
-
-    problem: str
-    item: str
-    message: str
-
-
-@dataclass(frozen=True)
 class Result:
     """What the examination made of one case."""
 
@@ -37,12 +28,8 @@ class Result:
     """Why there is no verdict: the child hung or died."""
 
     @property
-    def failures(self) -> list[Failure]:
-        return [
-            Failure(row["problem"], row["item"], row["message"])
-            for row in self.rows
-            if row["outcome"] != "passed"
-        ]
+    def failures(self) -> list[dict[str, Any]]:
+        return [row for row in self.rows if row["outcome"] != "passed"]
 
     @property
     def is_right(self) -> bool:
@@ -54,7 +41,7 @@ class Result:
     @property
     def naming(self) -> str:
         """Whether the items of its own problem named it "rightly", "wrongly" or "not"."""
-        own = [one.message for one in self.failures if one.problem == self.case.problem]
+        own = [one["message"] for one in self.failures if one["problem"] == self.case.problem]
         return naming(own, self.case.diagnosis)
 
     @property
@@ -63,9 +50,9 @@ class Result:
         if self.error:
             return [self.error]
         allowed, most = self.case.patch.more[0], Fraction(self.case.patch.more[1])
-        claims = [claim_of(RUBRIC[one.problem], one.item) for one in self.failures]
+        claims = [claim_of(RUBRIC[one["problem"]], one["item"]) for one in self.failures]
         found = [
-            f"fails {one.item}"
+            f"fails {one['item']}"
             for one, claim in zip(self.failures, claims, strict=True)
             if claim != allowed
         ]

@@ -119,12 +119,8 @@ def ends_with(text: str) -> Text:
     return lambda was: f"{was}\n\n{text}"
 
 
-def define_softmax(folder: Path, body: str, at_import: str = "") -> None:
-    """Let the adapters end with another run_softmax, which hides the right one."""
-    add_to_adapters(folder, source(body, at_import))
-
-
 def source(body: str, at_import: str = "") -> str:
+    """Another run_softmax, which hides the right one where the adapters end with it."""
     lines = textwrap.indent(textwrap.dedent(body).strip(), "    ")
     return (
         f"{textwrap.dedent(at_import).strip()}\n\n\ndef run_softmax(in_features, dim):\n{lines}\n"

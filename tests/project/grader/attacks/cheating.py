@@ -9,8 +9,8 @@ from attacks.attack import (
     ONCE,
     ROOT,
     WRONG,
+    add_to_adapters,
     changes,
-    define_softmax,
     ends_with,
     has_files,
     softmax_does,
@@ -334,7 +334,7 @@ for root in ({str(folder.parent)!r}, ".."):
             return softmax(in_features, dim)
 {WRONG}
 """
-    define_softmax(folder, code)
+    add_to_adapters(folder, source(code))
 
 
 attack(
