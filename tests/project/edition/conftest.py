@@ -41,11 +41,11 @@ def filled(request, edition, once):
 
 
 @pytest.fixture
-def inside(tmp_path):
+def inside(tmp_path_factory):
     """Do jobs inside an edition (inside.py); return what came of each."""
 
     def do(edition, *jobs):
-        program = (HERE / "inside.py", edition, tmp_path / "jobs")
+        program = (HERE / "inside.py", edition, tmp_path_factory.mktemp("jobs"))
         finished = python(*program, input=json.dumps(jobs), env=plain_environment())
         with contextlib.suppress(ValueError):
             return json.loads(finished.stdout)

@@ -1,7 +1,6 @@
 """The bank: what honest code may return goes all the way, and what does not is named before."""
 
 import re
-import shutil
 from itertools import zip_longest
 
 import pytest
@@ -71,19 +70,3 @@ def test_the_handouts_class_makes_a_fused_matrix_fit_for_export(inside, filled):
     inherits = ["attention.py", own, f"{fused}\n\n{own.replace('nn.Module', 'Fused')}"]
     (did,) = inside(filled, {"argv": ["rehearse"], "changes": [*places, inherits]})
     assert (did["code"], did["out"].count("\n")) == (0, 1), did
-
-
-@pytest.mark.parametrize("name", ["rope_halves"])
-def test_a_class_whose_conventions_rule_out_export_is_told_so_and_not_blamed(
-    name, inside, filled, tmp_path
-):
-    of_class = shutil.copytree(filled, tmp_path / "of_class", symlinks=True)
-    (of_class / "tests" / "contract.toml").write_text(f'conventions = ["{name}"]\n')
-    (places,) = (
-        change.places
-        for change in patches.read(BANK / "contract.txt")
-        if (change.kind, change.style) == (name, "independent")
-    )
-    (did,) = inside(of_class, {"argv": ["rehearse"], "changes": places})
-    assert did["code"] == 0, did
-    assert did["out"].endswith(f"has other conventions than they know: {name}\n")

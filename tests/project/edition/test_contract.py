@@ -92,11 +92,19 @@ def test_every_convention_has_a_page_and_a_patch():
     assert pages == {*ALL} == {*CONVENTIONS}
 
 
-def test_export_and_page_refuse_other_conventions_in_one_line(pytestconfig, filled, inside):
+def test_export_and_page_refuse_conventions_and_blame_nobody_for_those_of_the_class(
+    pytestconfig, filled, inside, tmp_path
+):
     names = ["gain_one_plus", "gate_w3", "rope_halves"]
     names = names[2:] if pytestconfig.option.markexpr == "not slow" else names
-    changes = [p.places for p in PATCHES if p.kind in names and p.style == "independent"]
-    for did in inside(filled, *({"argv": ["rehearse"], "changes": some} for some in changes)):
+    changes = {p.kind: p.places for p in PATCHES if p.kind in names and p.style == "independent"}
+    jobs = [{"argv": ["rehearse"], "changes": places} for places in changes.values()]
+    for did in inside(filled, *jobs):
         assert did["code"] == 2
         assert did["out"].startswith("export and the page will not work: this model's code takes")
         assert did["out"].count("\n") == 1
+    of_class = shutil.copytree(filled, tmp_path / "of_class", symlinks=True)
+    (of_class / "tests" / "contract.toml").write_text('conventions = ["rope_halves"]\n')
+    (did,) = inside(of_class, jobs[-1])
+    assert did["code"] == 0, did
+    assert did["out"].endswith("has other conventions than they know: rope_halves\n")
