@@ -19,19 +19,6 @@ def class_of(folder, adjustments):
     return write_files(folder, files | {"adjust.csv": adjustments})
 
 
-def test_points_are_added_up_for_whoever_is_named(tmp_path):
-    text = f'\ufeff{HEAD}Bob K,-5,two days late\nBob K,+1.5,\ncyd,3,"a talk, and more"\n'
-    path = class_of(tmp_path, text)
-    found, is_batch = find_submissions(path)
-    assert is_batch
-    assert {one.name: [(a.points, a.reason) for a in one.adjustments] for one in found} == {
-        "ann": [],
-        "Bob K": [(-5.0, "two days late"), (1.5, "")],
-        "cyd": [(3.0, "a talk, and more")],
-    }
-    assert passed_over(path) == []
-
-
 BAD = {
     "": (OTHER := r"name,? ?points,? ?reason"),
     "student,points\n": OTHER,
@@ -51,9 +38,11 @@ def test_a_table_that_says_nothing_certain_is_refused_in_a_line(tmp_path, text):
     assert "\n" not in str(refused.value)
 
 
-def test_every_output_shows_the_points_and_the_reason(tmp_path):
-    class_of(tmp_path / "in", f"{HEAD}cyd,-5,two days late\nann,-500,copied\n")
-    found, _ = find_submissions(tmp_path / "in")
+def test_points_are_added_up_for_whoever_is_named_and_every_output_shows_why(tmp_path):
+    text = f'\ufeff{HEAD}cyd,-5,two days late\ncyd,+1.5,\nann,-500,"copied, as seen"\n'
+    found, is_batch = find_submissions(class_of(tmp_path / "in", text))
+    assert is_batch
+    assert passed_over(tmp_path / "in") == []
     items = [sample_results.item("linear"), sample_results.item("rope")]
     for one in found:
         folder = tmp_path / "out" / one.name
@@ -68,11 +57,11 @@ def test_every_output_shows_the_points_and_the_reason(tmp_path):
         rows = {row["submission"]: row for row in csv.DictReader(file)}
     columns = ("score", "adjustment", "reason")
     assert {name: tuple(row[c] for c in columns) for name, row in rows.items()} == {
-        "ann": ("0", "-7", "copied"),
+        "ann": ("0", "-7", "copied, as seen"),
         "Bob K": ("7", "", ""),
-        "cyd": ("2", "-5", "two days late"),
+        "cyd": ("3.5", "-3.5", "two days late,"),
     }
     of_cyd = tmp_path / "out" / "cyd"
-    assert json.loads((of_cyd / "results.json").read_text())["score"] == 2
+    assert json.loads((of_cyd / "results.json").read_text())["score"] == 3.5
     for path in (*of_cyd.glob("*.html"), of_cyd / "report.md", tmp_path / "out" / "index.html"):
         assert "-5 points: two days late" in path.read_text(encoding="utf-8")
