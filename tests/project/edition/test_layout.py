@@ -63,7 +63,7 @@ def run(folder, *arguments):
     return python(*arguments, cwd=folder, env=plain_environment(folder))
 
 
-def test_every_module_can_be_imported_and_is_clean(edition, tmp_path):
+def test_every_module_can_be_imported(edition):
     places = [
         path.relative_to(edition).with_suffix("") for path in edition.glob("cs_basics/**/*.py")
     ]
@@ -72,9 +72,6 @@ def test_every_module_can_be_imported_and_is_clean(edition, tmp_path):
     alone = "import sys; sys.meta_path = [f for f in sys.meta_path if 'Editable' not in str(f)]"
     finished = run(edition, "-c", "\n".join([alone, *(f"import {name}" for name in names)]))
     assert finished.returncode == 0, finished.stderr
-    for command in (["check"], ["format", "--check"]):
-        finished = run(edition, "-m", "ruff", *command, "--cache-dir", tmp_path, ".")
-        assert finished.returncode == 0, finished.stdout
 
 
 @pytest.mark.slow
