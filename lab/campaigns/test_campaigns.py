@@ -4,6 +4,9 @@ import os
 
 import pytest
 from processes import python
+from torch.nn.functional import silu
+
+from lab.campaigns import ready_made
 
 SMALL = {
     "chaos": (["--kills", "1", "--steps", "60"], "bit for bit"),
@@ -25,3 +28,14 @@ def test_a_small_campaign_finds_nothing_wrong(name):
     finished = python("-m", f"lab.campaigns.{name}", *options, env=environment)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert said in finished.stdout
+
+
+def test_a_ready_made_answer_is_found_behind_what_crashes_and_what_is_blocked(monkeypatch):
+    calls = {
+        "crashes": lambda _: os.abort(),
+        "is blocked": silu,
+        "has it": lambda x: x / (1 + (-x).exp()),
+    }
+    monkeypatch.setattr(ready_made, "reachable", lambda: iter(calls.items()))
+    question = ready_made.questions()["silu"]
+    assert ready_made.found_for("silu", question) == ["has it"]
