@@ -57,7 +57,7 @@ def main(out: Path = Path("submission.zip"), root: Path = ROOT) -> None:
         adapters = root / ADAPTERS
         raise FileNotFoundError(f"{adapters} is missing: through it alone your code is examined")
     needed = {ADAPTERS, *beside_adapters(root)}
-    found = sorted(survey(root, out, needed))
+    found = sorted(survey(root, needed))
     packed = [path for path, reason in found if not reason]
     left_out = [(path, reason) for path, reason in found if reason]
     if missing := sorted(needed.difference(packed)):
@@ -106,7 +106,7 @@ def parse(root: Path, place: Path) -> ast.Module:
         raise ValueError(f"{place}: {error}") from error
 
 
-def survey(root: Path, out: Path, needed: set[Path]) -> Iterator[tuple[Path, str]]:
+def survey(root: Path, needed: set[Path]) -> Iterator[tuple[Path, str]]:
     """Yield files and folders in order, each with the reason to leave it out, or "".
 
     Of tests/ only the needed files are packed.
@@ -121,8 +121,6 @@ def survey(root: Path, out: Path, needed: set[Path]) -> Iterator[tuple[Path, str
                 waiting.append(path)
             elif place.parts[0] == "tests":
                 yield place, "" if place in needed and not reason else reason or REASONS["tests"]
-            elif path.resolve() == out.resolve():
-                continue
             elif reason or path.is_file():
                 yield place, reason
             elif path.is_dir():
