@@ -255,20 +255,17 @@ def frames_of(error: BaseException, settings: Settings) -> list[tuple[str, int, 
         if Path(code.co_filename).parent != HERE and not code.co_filename.startswith(FROZEN):
             found.append((shown(code.co_filename, settings), step.tb_lineno, code.co_name))
         step = step.tb_next
-    if isinstance(error, SyntaxError) and (file := error.filename or file_being_read(error)):
-        found.append((shown(file, settings), error.lineno or 0, "<module>"))
+    if isinstance(error, SyntaxError):
+        file = error.filename or file_with_null_bytes(settings.submission)
+        found += [(shown(file, settings), error.lineno or 0, "<module>")] if file else []
     half = MOST_FRAMES // 2
     return found if len(found) <= MOST_FRAMES else found[:half] + found[-half:]
 
 
-def file_being_read(error: SyntaxError) -> str:
-    """The source that Python was reading when it raised an error that names no file."""
-    step, file = error.__traceback__, ""
-    while step is not None:
-        # A local variable of the function of importlib that compiles.
-        file = step.tb_frame.f_locals.get("source_path", file)
-        step = step.tb_next
-    return str(file)
+def file_with_null_bytes(folder: str) -> str:
+    """The source of which Python 3.11 says that it holds null bytes, without a name."""
+    sources = sorted(Path(folder).rglob("*.py"))
+    return next((str(path) for path in sources if b"\0" in path.read_bytes()), "")
 
 
 def shown(file: str, settings: Settings) -> str:
