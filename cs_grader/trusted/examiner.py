@@ -331,9 +331,6 @@ class RemoteAdapters:
         if answer.kind == FORBIDDEN:
             groups = {group_of(entry.what) for entry in answer.noted if entry.kind == "forbidden"}
             self.stopped |= {group for group in groups if group}
-        if answer.noted:
-            notes = [list(entry) for entry in answer.noted]
-            self.tell({"notes": notes, "problem": self.problem, "hidden": self.is_hidden})
         if answer.ended == "returned":
             return answer.value
         if answer.during_import and answer.kind != FORBIDDEN:
@@ -343,12 +340,16 @@ class RemoteAdapters:
         raise Ended(answer.text or "no answer")
 
     def ask_sandbox(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask, or end the whole examination if there is no sandbox to ask."""
+        """Ask and tell what was noted, or end the examination if there is no sandbox to ask."""
         try:
-            return ask()
+            answer = ask()
         except SandboxError as error:
             self.tell({"fault": str(error)})
             raise NoSandbox(str(error)) from None
+        if answer.noted:
+            notes = [list(entry) for entry in answer.noted]
+            self.tell({"notes": notes, "problem": self.problem, "hidden": self.is_hidden})
+        return answer
 
 
 class NoSandbox(KeyboardInterrupt):  # Nothing else ends pytest from a fixture.

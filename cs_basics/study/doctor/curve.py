@@ -41,6 +41,7 @@ def unlearnt(train: Points, single: float) -> Iterator[str]:
     """Say why a run, whatever else was found, cannot be called healthy."""
     losses = [loss for _, loss in train]
     if len(losses) < 2:
+        yield "whether it learns: fewer than two losses are known"
         return
     means = _means(losses)
     first, last = losses[0], fmean(losses[-max(1, len(losses) // PART) :])

@@ -36,7 +36,7 @@ TESTS = ROOT / "tests"
 
 RIGHT = "def silu(x):\n    return x * x.sigmoid()\n"
 SUBMISSIONS = {
-    "ann": RIGHT,
+    "ann": f"__builtins__['ex' + 'ec']('')\n{RIGHT}",
     "bob": "def silu(x):\n    return x.sigmoid()\n",
     "cyd": "import os\nos._exit(0)\n",
     "dan": "def silu(x:\n",
@@ -109,9 +109,13 @@ def test_each_gets_the_score_the_note_and_the_reason_that_it_deserves(graded):
     assert results["dan"].note == "lm/functions.py: line 1: SyntaxError: '(' was never closed"
     assert "only-the-sigmoid-is-returned" in {item.diagnosis for item in results["bob"].items}
     assert {item.diagnosis for item in results["eve"].items} == {"forbidden-operator"}
-    (finding,) = results["eve"].policy
-    assert (finding.rule, finding.operator) == ("forbidden", "torch.nn.functional.silu")
-    assert (finding.file, finding.line) == ("lm/functions.py", 3)
+    expected = {
+        "ann": ("needs review", "exec", "lm/functions.py", 1),  # At import.
+        "eve": ("forbidden", "torch.nn.functional.silu", "lm/functions.py", 3),
+    }
+    for name, words in expected.items():
+        (finding,) = results[name].policy
+        assert (finding.rule, finding.operator, finding.file, finding.line) == words
 
 
 def test_hidden_items_are_those_that_draw_inputs(graded):

@@ -131,7 +131,7 @@ def test_no_spreadsheet_takes_a_cell_for_a_formula(name):
 
 
 def test_huge_texts_are_cut_and_say_so():
-    submission = hostile("x" * 300_000)
+    submission = hostile("x" * 30_000)
     submission = dataclasses.replace(submission, items=submission.items * 300)
     for write in OUTPUTS:
         assert len(write(submission)) < 2_500_000

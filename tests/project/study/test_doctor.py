@@ -413,6 +413,7 @@ def test_a_run_that_learnt_nothing_is_not_called_healthy():
     fallen, single = [(step, 6.3 - step / 20) for step in range(40)], 5.2
     assert not list(unlearnt(fallen, single))
     for losses in (
+        [8.143],
         [6.316, 6.33, 6.31] * 9,
         [6.3, 9.7, 5.3, *[4.77] * 20],
         [6.3, 3.0, 3.1, 2.9, *[4.0] * 20],
