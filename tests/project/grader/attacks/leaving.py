@@ -255,8 +255,7 @@ import mmap, os, resource, time
             pass
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     shared = mmap.mmap(-1, limit + 3 * 2**28)
-    for place in range(0, len(shared), 4096):
-        shared[place] = 1
+    shared[::4096] = bytes(len(range(0, len(shared), 4096)))
     time.sleep(1e6)
 {RIGHT}
 """,

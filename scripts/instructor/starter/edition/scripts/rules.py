@@ -15,7 +15,7 @@ from cs_grader.rules.__main__ import check_library
 def main() -> None:
     """Print a line for each thing that is not allowed; the exit code is 1 if there is any."""
     needed = {ADAPTERS, *beside_adapters(ROOT)}
-    places = [place for place, reason in sorted(survey(ROOT, Path(), needed)) if not reason]
+    places = [place for place, reason in sorted(survey(ROOT, needed)) if not reason]
     files = {
         place.as_posix(): (ROOT / place).read_text(encoding="utf-8", errors="replace")
         for place in places
