@@ -4,7 +4,6 @@ It reads what `make submission` would pack, where you may have written anything.
 """
 
 import sys
-from pathlib import Path
 
 from cli import ROOT, run
 from package import ADAPTERS, beside_adapters, survey
