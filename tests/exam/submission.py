@@ -74,7 +74,7 @@ def out_of_the_way() -> Iterator[None]:
     ours = {
         name: module
         for name, module in sys.modules.items()
-        if (getattr(module, "__file__", None) or "").startswith(f"{TESTS}{os.sep}")
+        if str(getattr(module, "__file__", "")).startswith(f"{TESTS}{os.sep}")
     }
     for name in ours:
         del sys.modules[name]
