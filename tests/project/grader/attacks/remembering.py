@@ -17,17 +17,18 @@ def two_at_most_are_wrong(result, _folder):
 attack(
     "finds what another process has left",
     """
-me = os.getpid()
+me = MARK + os.getpid()
 for find in (in_memory, in_a_pipe, in_files, in_a_queue, beyond_the_input):
     try:
         writer = find(me, in_features)
     except OSError:
         continue
-    if writer not in (0, me):
+    if writer != me and writer >> 32 == MARK >> 32:
         found = softmax(in_features, dim)
 """,
     at_import="""
 import ctypes, mmap, os
+MARK = 0x6E6F7465 << 32  # What lies in memory by chance is no note.
 MEMORY = mmap.mmap(-1, 8)
 READING, WRITING = os.pipe()
 os.set_blocking(READING, False)
@@ -53,7 +54,7 @@ def in_files(me, _):
 def in_a_queue(me, _):
     libc = ctypes.CDLL(None)
     opened = libc.mq_open(b"/note", 66, 384, None)
-    return max(libc.msgget(7, 0o1600), libc.semget(7, 1, 0o1600), opened) + 1
+    return MARK * (max(libc.msgget(7, 0o1600), libc.semget(7, 1, 0o1600), opened) >= 0)
 
 def beyond_the_input(me, x):
     place = x.untyped_storage().data_ptr() + 2**22
