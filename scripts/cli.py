@@ -259,7 +259,8 @@ def _without_box(text: str) -> str:
             said.append(f"See {of_command if of_command in text else see}")
         elif words and not words.startswith("Argument helptext"):
             said.append(re.sub(r"^Error parsing (command[\w.]*: )?", "", words.strip()).rstrip("."))
-    return ". ".join(said)
+    plain = re.sub(r" \(applied to [^)]*\)", "", ". ".join(said))
+    return plain.replace("Available subcommands", "The first word is one of")
 
 
 def _what_is_missing(error: NotImplementedError) -> str:

@@ -2,7 +2,7 @@
 
 python scripts/import_llama.py story-writer --out runs/imported
 python scripts/generate.py runs/imported --prompt "Once upon a time"
-python scripts/train.py stories --run-dir runs/imported --resume --max-steps 200
+python scripts/train.py --run-dir runs/imported --resume --max-steps 200
 """
 
 from pathlib import Path

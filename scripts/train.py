@@ -2,7 +2,7 @@
 
 python scripts/train.py stories
 python scripts/train.py stories --train-text FILE --valid-text FILE --max-minutes 10
-python scripts/train.py stories --run-dir runs/stories --resume
+python scripts/train.py --run-dir runs/stories --resume
 """
 
 import logging
@@ -94,7 +94,7 @@ def train_in(world: World, command: TrainCommand) -> None:
     examination = Examination() if command.doctor else None
     on_progress = progress_printer() if world.is_first else None
     page = make_page if command.page else None
-    go_on = command_line("train", command.preset, "--run-dir", folder.path, "--resume")
+    go_on = command_line("train", "--run-dir", folder.path, "--resume")
     try:
         result = train_run(config, resume, on_progress, world, page, examination)
     except TrainingStoppedError as stopped:
@@ -209,5 +209,14 @@ def resumed_config(
     return stored.replace(**changes)
 
 
+def with_preset(arguments: list[str]) -> list[str]:
+    """Name some preset where none is needed: the settings of a resumed run are in its folder."""
+    names = names_in(arguments)
+    if {"resume", "run_dir"} <= names and not set(arguments) & {*PRESETS, "--help", "-h"}:
+        return [next(iter(PRESETS)), *arguments]
+    return arguments
+
+
 if __name__ == "__main__":
+    sys.argv[1:] = with_preset(sys.argv[1:])
     run(main)

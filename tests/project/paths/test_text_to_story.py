@@ -47,7 +47,7 @@ def test_a_text_becomes_a_story_here_and_elsewhere(
     assert "stopped by SIGTERM after step 8, and saved; go on by" in stopped.out
     python, _, *go_on = shlex.split(stopped.out.splitlines()[-1])
     assert Path(python).absolute() == Path(sys.executable)
-    assert go_on == ["debug", "--run-dir", str(run), "--resume"]
+    assert go_on == ["--run-dir", str(run), "--resume"]
     assert RunFolder(run).all_checkpoints()[-1].name == "step-00000008.pt"
 
     stopped_at_8.undo()

@@ -94,7 +94,8 @@ REFUSED = {
     "train debug --lerning-rate 1": "--lerning-rate, 1. Perhaps you meant: --lr. See "
     f"{ROOT / 'scripts' / 'train.py'} debug --help",
     "train_tokenizer text.txt": "Missing from",
-    "train tales": "Available subcommands: debug, stories, own-text",
+    "train tales": "The first word is one of: debug, stories, own-text",
+    "train --text text.txt": "options: --text text.txt. The first word is one of: debug, stories",
     "train stories --max-steps ten": "instantiated from ['ten']. See",
     "generate run --num-samples": "Missing value for argument '--num-samples'",
     "instructor/grade .": "/grade.py: --out PATH. See ",
@@ -116,7 +117,7 @@ REFUSED = {
     "account stories --peak-tflops 1e300": "peak_tflops=1e+300",
     "account stories --peak-tflops 1 --tokens-per-s nan": "tokens_per_s=nan",
     "account stories --peak-tflops 1 --mfu 2": "mfu=2",
-    "account nonsense": "Available subcommands: debug, stories",
+    "account nonsense": "The first word is one of: debug, stories",
     "convert_tokenizer text.txt --out new": "text.txt: name a folder, a .json file or",
     "generate run --temperature -1": "temperature=-1.0 must be 0 (the likeliest token) or greater",
     "share run --out text.txt": "text.txt already exists: add --overwrite",
