@@ -58,6 +58,9 @@ def in_a_queue(me, _):
 
 def beyond_the_input(me, x):
     place = x.untyped_storage().data_ptr() + 2**22
+    shared = [line.split()[0].split("-") for line in open("/proc/self/maps") if " rw-s " in line]
+    if not any(int(first, 16) <= place < int(last, 16) for first, last in shared):
+        return 0
     was = ctypes.c_int64.from_address(place).value
     ctypes.c_int64.from_address(place).value = me
     return was
