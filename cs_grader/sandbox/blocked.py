@@ -18,6 +18,7 @@ Tested by tests/project/grader/test_policy_blocked.py.
 """
 
 import ctypes
+import functools
 import importlib
 import sys
 import warnings
@@ -93,27 +94,43 @@ def forbid(problem: str, tell: Tell, lent: Collection[str] = ()) -> Undo:
     return undo
 
 
-def _block_kernels(operators: dict[str, str], tell: Tell) -> list[Undo]:
-    if not operators:
-        return []
-    import torch
+def prepare() -> None:
+    """Look up what `forbid` needs, so that processes that are forked from this one need not."""
+    for group, operators in KERNELS.items():
+        for operator in operators:
+            _overloads(_full_name(operator))
+        for name in FUNCTIONS[group]:
+            _look_up(name)
+    _rewritten(len(sys.modules))
 
+
+def _block_kernels(operators: dict[str, str], tell: Tell) -> list[Undo]:
     registries: dict[str, Any] = {}
     with warnings.catch_warnings():
         # PyTorch warns of each kernel that is replaced; replacing them is the point here.
         warnings.simplefilter("ignore")
         for name, public_name in operators.items():
-            # Operators come and go between versions of PyTorch: an unknown one has no schema.
-            namespace, _, plain = name.rpartition("::")
-            namespace = namespace or "aten"
+            full_name = _full_name(name)
+            namespace, _, plain = full_name.partition("::")
             if namespace not in registries:
                 registries[namespace] = _registry(namespace)
-            for schema in torch._C._jit_get_schemas_for_operator(  # pyright: ignore[reportPrivateUsage]
-                f"{namespace}::{plain}"
-            ):
-                overload = f"{plain}.{schema.overload_name}".removesuffix(".")
+            for kind in _overloads(full_name):
+                overload = f"{plain}.{kind}".removesuffix(".")
                 _block_kernel(registries[namespace], overload, _raiser(public_name, tell))
     return [registry.reset for registry in registries.values()]
+
+
+def _full_name(operator: str) -> str:
+    return operator if "::" in operator else f"aten::{operator}"
+
+
+@functools.cache
+def _overloads(operator: str) -> tuple[str, ...]:
+    """Name the overloads of an operator, which come and go between versions of PyTorch."""
+    import torch
+
+    schemas = torch._C._jit_get_schemas_for_operator(operator)  # pyright: ignore
+    return tuple(schema.overload_name for schema in schemas)
 
 
 def _registry(namespace: str) -> Any:  # noqa: ANN401  # No type has a public name.
@@ -162,18 +179,28 @@ def _block_rewritten(groups: Collection[str], tell: Tell) -> list[Undo]:
         names |= {name.rpartition(".")[2].strip("_"): name for name in FUNCTIONS[group]}
         for kernel, public in KERNELS[group].items():
             names[kernel.rpartition("::")[2].strip("_")] = public
-    # By name first: to look at a module is to copy its page in a forked process.
-    modules = [name for name in list(sys.modules) if name.startswith(REWRITTEN)] if names else []
+    undone: list[Undo] = []
+    functions = _rewritten(len(sys.modules)) if names else {}
+    for name, public in names.items():
+        for function in functions.get(name, ()):
+            undone += _block_code(function, public, tell)
+    return undone
+
+
+@functools.cache
+def _rewritten(_num_modules: int) -> dict[str, list[FunctionType]]:
+    """The functions, each once, by their names; looked for again when more modules are loaded."""
     functions = {
         id(value): value
-        for module in modules
-        for value in list(vars(sys.modules[module]).values())
-        if isinstance(value, FunctionType) and value.__name__.strip("_") in names
+        for name, module in list(sys.modules.items())
+        if name.startswith(REWRITTEN)
+        for value in list(vars(module).values())
+        if isinstance(value, FunctionType)
     }
-    undone: list[Undo] = []
+    found: dict[str, list[FunctionType]] = {}
     for function in functions.values():
-        undone += _block_code(function, names[function.__name__.strip("_")], tell)
-    return undone
+        found.setdefault(function.__name__.strip("_"), []).append(function)
+    return found
 
 
 def _block_name(name: str, tell: Tell) -> list[Undo]:
@@ -220,6 +247,7 @@ def _block_code(function: FunctionType, operator: str, tell: Tell) -> list[Undo]
     return [undo, *(_block_code(inner, operator, tell) if isinstance(inner, FunctionType) else [])]
 
 
+@functools.cache
 def _raising_code(num_free: int) -> CodeType:
     """Make code that calls its default and closes over as many variables as what it replaces.
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 if __name__ == "__main__":
     sys.path += json.loads(sys.argv[1])["packages"]
 
-from cs_grader.sandbox import confine, wire
+from cs_grader.sandbox import blocked, confine, wire
 from cs_grader.sandbox.confine import Settings
 from cs_grader.sandbox.host import (
     Restriction,
@@ -281,6 +281,7 @@ def main() -> None:
     for name in ("submission", *BEFOREHAND):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    blocked.prepare()
     inputs = Inputs()
     shared = Shared(Ledger(), inputs, take_out_of_reach(inputs))
     # Kept from the garbage collectors of hosts: to visit an object is to copy its page.
