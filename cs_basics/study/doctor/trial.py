@@ -216,6 +216,7 @@ def last_loss(s: Loop) -> Findings:
         for is_training in (True, False):
             s.bare.train(is_training)
             losses.append(s.loss_of(s.bare, s.batch).item())
-    if losses[0] > losses[1] + MOST_DROPPED:
+    # A model that is worse than a guess has been driven there by something else.
+    if math.log(s.vocab) > losses[1] and losses[0] > losses[1] + MOST_DROPPED:
         seen = f"a loss of {losses[0]:.3f} in training mode, {losses[1]:.3f} in evaluation mode"
         yield Finding("dropout", seen)
