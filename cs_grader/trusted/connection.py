@@ -17,7 +17,7 @@ from cs_grader.sandbox import wire
 from cs_grader.trusted import sandbox
 from cs_grader.trusted.answer import Answer, answer_of, died
 from cs_grader.trusted.measured import MEASURING, count_the_rest
-from cs_grader.trusted.patience import HURRIED_S, Patience
+from cs_grader.trusted.patience import BROKEN, HURRIED_S, Patience
 from cs_grader.trusted.sandbox import Limits, Stage
 from cs_grader.trusted.unchanged import add_changes, num_bytes, placed
 from cs_grader.trusted.watch import Watch
@@ -66,6 +66,8 @@ class Connection:
         self.patience = Patience(limits.idle_s, limits.problem_idle_s)
         self.watch = Watch(limits, self.patience.waited_s)
         self.output = Output()
+        self.broken: dict[tuple[str, str], Answer] = {}
+        """For each problem and function, what importing a broken file has raised."""
         self.lost_imports = 0
         """How many of the last imports ended the sandbox."""
         self.process: subprocess.Popen[bytes] | None = None
@@ -109,8 +111,12 @@ class Connection:
             TypeError: The inputs are not plain data.
         """
         function = str(inputs.get("function", ""))
-        if reason := self._why_not(problem, function):
+        if reason := self._why_not():
             return died(reason)
+        if self.patience.gives_up(problem, function):
+            what = f"no call of {function}" if function else "no call of this problem"
+            silent = died(f"{NOT_ASKED}{what} has ever come back; does it end?")
+            return self.broken.get((problem, function), silent)
         if not self.is_up():
             # By itself, so that an import that ends the sandbox is told from a probe that does.
             imported = self.import_adapters(process, problem, lent)
@@ -123,7 +129,9 @@ class Connection:
         head |= {"cpu_s": cpu_s, "wall_s": WALL * cpu_s + 20, "measures": probe in MEASURING}
         payload = {"module": module, "probe": probe, "seed": seed, "inputs": inputs, "cpu_s": cpu_s}
         answer = self._exchange(head, payload)
-        is_fatal = not self.is_up()
+        if answer.kind in BROKEN:
+            self.broken[problem, function] = dataclasses.replace(answer, noted=(), inputs=b"")
+        is_fatal = answer.kind in BROKEN or not self.is_up()
         self.patience.learn(problem, function, item, slow=answer.is_over_time, fatal=is_fatal)
         add_changes(answer.value, given, answer.inputs)
         if answer.is_over_time and cpu_s == HURRIED_S:
@@ -140,15 +148,12 @@ class Connection:
         self._end()
         return self.output.close()
 
-    def _why_not(self, problem: str = "", function: str = "") -> str:
+    def _why_not(self) -> str:
         """Say why a probe, or an import, is not run any more; "" if it is."""
         if time.monotonic() > self.deadline:
             return time_is_up(self.budget_s)
         if self.lost_imports == MOST_LOST:
             return f"{NOT_ASKED}importing it has ended the sandbox {MOST_LOST} times in a row"
-        if self.patience.gives_up(problem, function):
-            what = f"no call of {function}" if function else "no call of this problem"
-            return f"{NOT_ASKED}{what} has ever come back; does it end?"
         return ""
 
     def _exchange(self, head: dict[str, Any], payload: wire.Plain) -> Answer:

@@ -2,7 +2,8 @@
 
 An item that takes too long, or that ends the sandbox, costs itself, however often it is asked. The
 others get less time once there are some, and only where nothing has ever come back from a function
-are the rest of its items not asked: an endless loop would hold up a whole class.
+are the rest of its items not asked: an endless loop would hold up a whole class. A file that cannot
+be imported would, too: each item would try that anew.
 """
 
 from collections import defaultdict
@@ -14,8 +15,10 @@ DEFAULT_CPU_S = 10
 # After so many other items of a problem that took too long, an item gets less time.
 MOST_SLOW, HURRIED_S = 2, 2
 # A function from which nothing has come back and that so many items have waited for in vain, or
-# whose items have ended the sandbox, is given up.
+# whose items have ended the sandbox or could not import a file, is given up.
 MOST_IN_VAIN = 3
+BROKEN = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
+"""What Python raises for such a file."""
 
 
 class Patience:
@@ -29,7 +32,7 @@ class Patience:
         self.slow: defaultdict[str, set[str]] = defaultdict(set)
         """For each problem, items that took too long."""
         self.in_vain: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        """For each problem and function, items that took too long or ended the sandbox."""
+        """For each problem and function, items that took too long or were fatal."""
         self.came_back: set[tuple[str, str]] = set()
 
     def time_for(self, problem: str, item: str) -> tuple[float, float]:
@@ -45,7 +48,7 @@ class Patience:
         return of not in self.came_back and len(self.in_vain[of]) >= MOST_IN_VAIN
 
     def learn(self, problem: str, function: str, item: str, *, slow: bool, fatal: bool) -> None:
-        """Take in what became of a probe."""
+        """Take in what became of a probe; fatal: for the sandbox, or a file cannot be imported."""
         if slow:
             self.slow[problem].add(item)
         if slow or fatal:

@@ -80,6 +80,27 @@ os._exit(0)
     ]
 
 
+def test_a_file_that_cannot_be_imported_is_tried_three_times_unless_anything_has_come_back(own):
+    connection = own(
+        "process",
+        """
+import os
+
+def run_linear(d_in, **_):
+    if d_in:
+        raise ImportError(os.getpid())
+
+def run_embedding(d_model, **_):
+    run_linear(d_model)
+""",
+    )
+    linear = [ask(connection, "run_linear", "linear", d_in=1) for _ in range(5)]
+    assert [answer.kind for answer in linear] == ["ImportError"] * 5
+    assert len({answer.text for answer in linear}) == 3
+    others = [ask(connection, "run_embedding", "embedding", d_model=n) for n in (1, 1, 0, 1, 1)]
+    assert len({answer.text for answer in others if answer.kind == "ImportError"}) == 4
+
+
 def test_a_server_whose_grader_is_gone_ends_without_a_word(own):
     connection = own("process")
     assert silu(connection).ended == "returned"
