@@ -5,7 +5,10 @@ import os
 import shutil
 
 import pytest
+import torch
 from processes import ROOT, python
+
+from cs_basics.run import model
 
 ROOMS = ("variants", "fast", "study", "run/parallel")
 TRAIN = """
@@ -52,3 +55,17 @@ def test_a_run_needs_neither_another_room_nor_a_module_that_windows_lacks(alone,
         for name, value in NEEDED.items()
     ]
     assert (config.run.run_dir / "checkpoints" / "step-00000002.pt").exists()
+
+
+def test_without_fast_twins_and_a_compiler_the_loss_is_computed_and_it_is_said_once(
+    monkeypatch, caplog
+):
+    def fail(*_):
+        raise RuntimeError("no compiler here\nand ten more lines")
+
+    monkeypatch.setattr(model, "has_room", lambda _: False)
+    monkeypatch.setattr(torch, "compile", lambda _: fail)
+    loss_of = model.compile_loss(lambda inputs, targets: inputs - targets, torch.device("cpu"))
+    assert [loss_of(3, 1), loss_of(4, 1)] == [2, 3]
+    (said,) = caplog.messages
+    assert said == "torch.compile does not work here, so the run is slower: no compiler here"
