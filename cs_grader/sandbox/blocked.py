@@ -96,41 +96,33 @@ def forbid(problem: str, tell: Tell, lent: Collection[str] = ()) -> Undo:
 
 def prepare() -> None:
     """Look up what `forbid` needs, so that processes that are forked from this one need not."""
-    for group, operators in KERNELS.items():
-        for operator in operators:
-            _overloads(_full_name(operator))
-        for name in FUNCTIONS[group]:
+    for names in FUNCTIONS.values():
+        for name in names:
             _look_up(name)
     _rewritten(len(sys.modules))
 
 
 def _block_kernels(operators: dict[str, str], tell: Tell) -> list[Undo]:
+    if not operators:
+        return []
+    import torch
+
     registries: dict[str, Any] = {}
     with warnings.catch_warnings():
         # PyTorch warns of each kernel that is replaced; replacing them is the point here.
         warnings.simplefilter("ignore")
         for name, public_name in operators.items():
-            full_name = _full_name(name)
-            namespace, _, plain = full_name.partition("::")
+            # Operators come and go between versions of PyTorch: an unknown one has no schema.
+            namespace, _, plain = name.rpartition("::")
+            namespace = namespace or "aten"
             if namespace not in registries:
                 registries[namespace] = _registry(namespace)
-            for kind in _overloads(full_name):
-                overload = f"{plain}.{kind}".removesuffix(".")
+            for schema in torch._C._jit_get_schemas_for_operator(  # pyright: ignore[reportPrivateUsage]
+                f"{namespace}::{plain}"
+            ):
+                overload = f"{plain}.{schema.overload_name}".removesuffix(".")
                 _block_kernel(registries[namespace], overload, _raiser(public_name, tell))
     return [registry.reset for registry in registries.values()]
-
-
-def _full_name(operator: str) -> str:
-    return operator if "::" in operator else f"aten::{operator}"
-
-
-@functools.cache
-def _overloads(operator: str) -> tuple[str, ...]:
-    """Name the overloads of an operator, which come and go between versions of PyTorch."""
-    import torch
-
-    schemas = torch._C._jit_get_schemas_for_operator(operator)  # pyright: ignore
-    return tuple(schema.overload_name for schema in schemas)
 
 
 def _registry(namespace: str) -> Any:  # noqa: ANN401  # No type has a public name.
