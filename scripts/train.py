@@ -211,8 +211,7 @@ def resumed_config(
 
 def with_preset(arguments: list[str]) -> list[str]:
     """Name some preset where none is needed: the settings of a resumed run are in its folder."""
-    names = names_in(arguments)
-    if {"resume", "run_dir"} <= names and not set(arguments) & {*PRESETS, "--help", "-h"}:
+    if "--resume" in arguments and "run_dir" in names_in(arguments) and arguments[0][:1] == "-":
         return [next(iter(PRESETS)), *arguments]
     return arguments
 

@@ -95,6 +95,7 @@ REFUSED = {
     f"{ROOT / 'scripts' / 'train.py'} debug --help",
     "train_tokenizer text.txt": "Missing from",
     "train tales": "The first word is one of: debug, stories, own-text",
+    "train --run-dir run --no-resume": "The first word is one of: debug, stories",
     "train --text text.txt": "options: --text text.txt. The first word is one of: debug, stories",
     "train stories --max-steps ten": "instantiated from ['ten']. See",
     "generate run --num-samples": "Missing value for argument '--num-samples'",

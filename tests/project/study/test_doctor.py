@@ -1,6 +1,7 @@
 """The doctor: each cause is planted in a small loop and named first; odd loops are healthy."""
 
 # ruff: noqa: ARG001, ARG005, E731, N812
+import contextlib
 import copy
 import json
 import math
@@ -20,6 +21,7 @@ from cs_basics.study.doctor.curve import divergence, of_curve, overfitting, unle
 from cs_basics.study.doctor.log import read_log
 from cs_basics.study.doctor.of_run import Examination, of_run
 from cs_basics.study.doctor.subject import undisturbed
+from cs_basics.study.doctor.trial import last_loss
 
 VOCAB, WIDTH, TIME, ROWS = 24, 32, 16, 6
 
@@ -469,3 +471,19 @@ def test_a_submission_takes_the_place_of_the_book(tmp_path):
     assert f"{attention}:" in ill.stdout
     assert unfinished.returncode == 2
     assert unfinished.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("evaluated", "causes"), [(3.0, ["dropout"]), (80.0, [])])
+def test_dropout_is_blamed_only_where_the_model_is_better_than_a_guess(evaluated, causes):
+    update = SimpleNamespace(number=1, loss=5.0, seen=None)
+    program = SimpleNamespace(
+        updates=8 * [update],
+        findings=[],
+        inputs=torch.arange(8),
+        batch=None,
+        bare=nn.Identity(),
+        loss_of=lambda model, _: torch.tensor(evaluated + 2 * model.training),
+        quiet=contextlib.nullcontext,
+        vocab=300,
+    )
+    assert [found.cause for found in last_loss(program)] == causes
