@@ -130,7 +130,9 @@ class Browser:
         entries = self.log_entries("performance")
         events = [json.loads(entry["message"])["message"] for entry in entries]
         sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
-        return [event["params"]["request"]["url"] for event in sent]
+        addresses = [event["params"]["request"]["url"] for event in sent]
+        # A browser that is slow to start still loads its own first tab.
+        return [address for address in addresses if not address.startswith("chrome://")]
 
     def brightness(self):
         """Return the brightness of the page's ground, 0 to 765."""
